@@ -157,6 +157,8 @@ struct Operator {
   std::vector<TypeShape> (*infer)(const InferContext&) = nullptr;  ///< one per output of the node
   std::vector<Data> (*evaluate)(const EvalContext&) = nullptr;     ///< one per output of the node
   PassOn pass_on = PassOn::none;
+  /// The output's value where types and shapes alone determine it (Shape, Size); nullopt while they do not.
+  std::optional<Tensor> (*value_of_types)(const InferContext&) = nullptr;
 };
 
 inline constexpr std::size_t kVariadic = SIZE_MAX;
