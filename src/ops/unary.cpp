@@ -1,0 +1,77 @@
+// Elementwise functions of one input: Neg, Abs, Sign, Exp, Log, Sqrt, Erf, Sigmoid, Tanh, Reciprocal, Floor, Ceil,
+// Round, Softplus, Softsign, Sin, Cos, Atan (ai.onnx). Neg, Abs and Sign take integers as well.
+#include "ops/formulas.hpp"
+
+namespace halfeven::ops {
+namespace {
+
+using numerics::number;
+
+template <class F>
+Operator float_unary(std::string_view name, std::vector<int> versions, F) {
+  return {"", name, std::move(versions), 1,
+          1,  1,    infer_same_float,    [](const EvalContext& c) -> std::vector<Data> { return {map_unary(c, F{})}; }};
+}
+
+// For integers, `g` works on int64; the result wraps to the type.
+template <class F, class G>
+Operator numeric_unary(std::string_view name, std::vector<int> versions, F, G) {
+  return {"",
+          name,
+          std::move(versions),
+          1,
+          1,
+          1,
+          [](const InferContext& c) -> std::vector<TypeShape> {
+            if (!is_integer(c.dtype(0))) c.require_float(0);
+            return {c.type(0)};
+          },
+          [](const EvalContext& c) -> std::vector<Data> {
+            if (c.reals(0)) return {map_unary(c, F{})};
+            auto values = c.ints(0);
+            for (auto& v : values) v = G{}(v, c.result_type());
+            return {make_integers(c.result_type(), c.result_shape(), values)};
+          }};
+}
+
+std::int64_t negated(std::int64_t v) { return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(v)); }
+
+}  // namespace
+
+std::vector<Operator> unary_operators() {
+  return {
+      numeric_unary(
+          "Neg", {6, 13}, [](const auto& x) { return -x; }, [](std::int64_t v, DType) { return negated(v); }),
+      numeric_unary(
+          "Abs", {6, 13}, [](const auto& x) { return abs(x); },
+          [](std::int64_t v, DType t) { return v < 0 && is_signed_integer(t) ? negated(v) : v; }),
+      numeric_unary(
+          "Sign", {9, 13},
+          []<class N>(const N& x) -> N {
+            if (is_nan(x)) return x;
+            const int s = sign(x);
+            return s == 2 ? undecided<N>() : number<N>(static_cast<double>(s));
+          },
+          [](std::int64_t v, DType t) -> std::int64_t {
+            return v < 0 && is_signed_integer(t) ? -1 : (v != 0 ? 1 : 0);
+          }),
+      float_unary("Exp", {6, 13}, [](const auto& x) { return decaying_exp(x); }),
+      float_unary("Log", {6, 13}, [](const auto& x) { return log(x); }),
+      float_unary("Sqrt", {6, 13}, [](const auto& x) { return sqrt(x); }),
+      float_unary("Erf", {9, 13}, [](const auto& x) { return erf(x); }),
+      float_unary("Sigmoid", {6, 13}, [](const auto& x) { return sigmoid(x); }),
+      float_unary("Tanh", {6, 13}, [](const auto& x) { return tanh(x); }),
+      float_unary("Reciprocal", {6, 13}, []<class N>(const N& x) { return number<N>(1.0) / x; }),
+      float_unary("Floor", {6, 13}, [](const auto& x) { return floor(x); }),
+      float_unary("Ceil", {6, 13}, [](const auto& x) { return ceil(x); }),
+      float_unary("Round", {11, 22}, [](const auto& x) { return round_half_even(x); }),
+      float_unary("Softplus", {1, 22}, [](const auto& x) { return softplus(x); }),
+      float_unary("Softsign", {1, 22}, []<class N>(const N& x) { return x / (number<N>(1.0) + abs(x)); }),
+      float_unary("Sin", {7, 22}, [](const auto& x) { return sin(x); }),
+      float_unary("Cos", {7, 22}, [](const auto& x) { return cos(x); }),
+      float_unary("Tan", {7, 22}, [](const auto& x) { return sin(x) / cos(x); }),
+      float_unary("Atan", {7, 22}, [](const auto& x) { return atan(x); }),
+  };
+}
+
+}  // namespace halfeven::ops
