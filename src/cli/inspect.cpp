@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <halfeven/halfeven.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/output.hpp"
+#include "cli/table.hpp"
+
+namespace halfeven::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InspectArguments {
+  std::string model;
+  std::vector<std::string> shapes;
+  bool nodes = false;
+  bool json = false;
+};
+
+// NAME=1x3x224x224; NAME= for a scalar.
+std::pair<std::string, Shape> parse_shape(const std::string& text) {
+  const auto malformed = [&] {
+    return Error(ErrorCode::usage, fmt::format("--shape takes NAME=1x3x224x224, not '{}'", printable(text)));
+  };
+  const std::size_t at = text.rfind('=');
+  if (at == std::string::npos) throw malformed();
+  Shape shape;
+  const char* position = text.data() + at + 1;
+  const char* const end = text.data() + text.size();
+  while (position != end) {
+    std::int64_t dimension = 0;
+    const auto [next, error] = std::from_chars(position, end, dimension);
+    if (error != std::errc() || dimension < 0) throw malformed();
+    shape.push_back(dimension);
+    if (next != end && (*next != 'x' || next + 1 == end)) throw malformed();
+    position = next == end ? end : next + 1;
+  }
+  return {text.substr(0, at), shape};
+}
+
+std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts, const std::vector<ValueInfo>& inputs) {
+  std::map<std::string, Shape> shapes;
+  for (const std::string& text : texts) {
+    const auto [name, shape] = parse_shape(text);
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&, &wanted = name](const ValueInfo& input) { return input.name == wanted; });
+    if (!known) throw Error(ErrorCode::usage, fmt::format("--shape: the model has no input '{}'", printable(name)));
+    shapes[name] = shape;
+  }
+  return shapes;
+}
+
+std::string domain_name(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
+
+// Symbols where the model has them: [N, 3, ?, ?].
+std::string shape_text(const ValueInfo& info) {
+  if (!info.shape) return "rank unknown";
+  std::string text;
+  for (std::size_t i = 0; i < info.shape->size(); ++i) {
+    const bool named = i < info.dim_names.size() && !info.dim_names[i].empty();
+    const std::int64_t dimension = (*info.shape)[i];
+    text += i == 0 ? "" : ", ";
+    text += dimension != kUnknownDim ? fmt::format("{}", dimension) : named ? info.dim_names[i] : "?";
+  }
+  return fmt::format("[{}]", text);
+}
+
+Json to_json(const ValueInfo& info) {
+  Json json = {{"name", info.name}, {"type", type_name(info.dtype)}, {"shape", nullptr}};
+  if (info.shape) {
+    json["shape"] = Json::array();
+    for (std::size_t i = 0; i < info.shape->size(); ++i) {
+      const std::int64_t dimension = (*info.shape)[i];
+      const bool named = i < info.dim_names.size() && !info.dim_names[i].empty();
+      json["shape"].push_back(dimension != kUnknownDim ? Json(dimension) : named ? Json(info.dim_names[i]) : Json());
+    }
+  }
+  if (info.optional) json["optional"] = true;
+  return json;
+}
+
+Json to_json(const Summary& summary) {
+  Json json = {{"name", summary.name}, {"producer", summary.producer}, {"ir_version", summary.ir_version}};
+  json["opsets"] = Json::object();
+  for (const auto& [domain, version] : summary.opsets) json["opsets"][domain_name(domain)] = version;
+  json["inputs"] = Json::array();
+  for (const ValueInfo& info : summary.inputs) json["inputs"].push_back(to_json(info));
+  json["outputs"] = Json::array();
+  for (const ValueInfo& info : summary.outputs) json["outputs"].push_back(to_json(info));
+  json["operators"] = Json::array();
+  for (const OperatorCount& entry : summary.operators) {
+    json["operators"].push_back(
+        {{"domain", domain_name(entry.domain)}, {"op_type", entry.op_type}, {"count", entry.count}});
+  }
+  json["quantized_types"] = Json::object();
+  for (const auto& [type, count] : summary.quantized_types) json["quantized_types"][type] = count;
+  json["parameters"] = summary.parameters;
+  json["parameter_bytes"] = summary.parameter_bytes;
+  json["macs"] = summary.macs ? Json(*summary.macs) : Json();
+  json["hash"] = summary.hash;
+  return json;
+}
+
+std::string values_text(const std::string& heading, const std::vector<ValueInfo>& infos) {
+  Table table({heading, "type", "shape"});
+  for (const ValueInfo& info : infos) {
+    table.add({printable(info.name), type_name(info.dtype), printable(shape_text(info)),
+               info.optional ? "(has a default)" : ""});
+  }
+  return table.text() + "\n";
+}
+
+// 1234567 -> "1,234,567"
+std::string grouped(std::uint64_t value) {
+  const std::string digits = fmt::format("{}", value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string to_text(const Summary& summary) {
+  std::string opsets;
+  for (const auto& [domain, version] : summary.opsets) {
+    opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", domain_name(domain), version);
+  }
+  std::string quantized;
+  for (const auto& [type, count] : summary.quantized_types) {
+    quantized += fmt::format("{}{} {}", quantized.empty() ? "" : ", ", count, type);
+  }
+  std::string text = values_text("input", summary.inputs) + values_text("output", summary.outputs);
+  Table operators({"operator", "count"});
+  for (const OperatorCount& entry : summary.operators) {
+    const std::string prefix = entry.domain.empty() ? "" : entry.domain + ".";
+    operators.add({printable(prefix + entry.op_type), fmt::format("{}", entry.count)});
+  }
+  text += operators.text() + "\n";
+  text += fmt::format("name        {}\n", summary.name.empty() ? "-" : printable(summary.name));
+  text += fmt::format("producer    {}\n", summary.producer.empty() ? "-" : printable(summary.producer));
+  text += fmt::format("opsets      {} (IR version {})\n", printable(opsets), summary.ir_version);
+  text += fmt::format("quantized   {}\n", quantized.empty() ? "no tensor" : "tensors: " + quantized);
+  text += fmt::format("parameters  {} ({} bytes)\n", grouped(summary.parameters), grouped(summary.parameter_bytes));
+  text += fmt::format("MACs        {}\n", summary.macs ? grouped(*summary.macs) : "unknown (give --shape)");
+  text += fmt::format("hash        {}\n", summary.hash);
+  return text;
+}
+
+// Control characters, line ends apart, must not reach the terminal.
+std::string printable_lines(const std::string& text) {
+  std::string result;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result += printable(std::string_view(text).substr(begin, end - begin)) + '\n';
+    begin = end + 1;
+  }
+  return result;
+}
+
+int inspect(const InspectArguments& arguments) {
+  const Model model = Model::load(std::filesystem::path(arguments.model));
+  for (const std::string& warning : model.warnings()) warn(warning);
+  const Summary summary = model.summary(parse_shapes(arguments.shapes, model.inputs()));
+  if (arguments.json) {
+    Json json = to_json(summary);
+    if (arguments.nodes) json["text"] = model.text();
+    print(json);
+  } else {
+    print(to_text(summary));
+    if (arguments.nodes) print("\n" + printable_lines(model.text()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& app) {
+  auto arguments = std::make_shared<InspectArguments>();
+  CLI::App* command = app.add_subcommand("inspect", "Say what a model consists of");
+  command->add_option("MODEL", arguments->model, "ONNX file")->required();
+  command->add_flag("--nodes", arguments->nodes, "print the graph too, a node a line");
+  command->add_flag("--json", arguments->json, "print JSON");
+  command->add_option("--shape", arguments->shapes, "shape of an input, for counting multiply-adds")
+      ->type_name("NAME=1x3x224x224")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  return [arguments] { return inspect(*arguments); };
+}
+
+}  // namespace halfeven::cli

@@ -1,0 +1,269 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <halfeven/halfeven.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "cli/check.hpp"
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/inputs.hpp"
+#include "cli/npy.hpp"
+#include "cli/output.hpp"
+#include "cli/table.hpp"
+#include "cli/values.hpp"
+
+namespace halfeven::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct RunArguments {
+  std::string model;
+  InputArguments inputs;
+  std::string size;
+  std::string layout = "nchw";
+  std::string channels;
+  std::string fit = "stretch";
+  std::string contract = "exact";
+  std::string backend = "reference";
+  int threads = 0;
+  std::string output_dir;
+  std::string hash_file;
+  bool json = false;
+  bool check = false;
+};
+
+std::int64_t parse_side(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
+    throw Error(ErrorCode::usage, "--size takes HEIGHTxWIDTH, 48x192 say");
+  }
+  return value;
+}
+
+ImageOptions image_options(const RunArguments& arguments) {
+  ImageOptions options = arguments.inputs.image_options;
+  options.layout = arguments.layout == "nhwc" ? Layout::nhwc : Layout::nchw;
+  options.fit = arguments.fit == "pad" ? Fit::pad : Fit::stretch;
+  if (arguments.channels == "rgb") options.channels = Channels::rgb;
+  if (arguments.channels == "bgr") options.channels = Channels::bgr;
+  if (arguments.channels == "gray") options.channels = Channels::gray;
+  if (!arguments.size.empty()) {
+    const std::size_t x = arguments.size.find('x');
+    options.height = parse_side(std::string_view(arguments.size).substr(0, x));
+    options.width = parse_side(x == std::string::npos ? "" : std::string_view(arguments.size).substr(x + 1));
+  }
+  return options;
+}
+
+// {"name": ["float32", [1, 2], "16 hex digits"], ...}, sorted by name, a tensor a line.
+class HashList {
+ public:
+  void add(const std::string& name, const Tensor& tensor) {
+    lines_[name] = Json::array({type_name(tensor.dtype()), tensor.shape(), hash(tensor)});
+  }
+
+  std::string text() const {
+    const auto dump = [](const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
+    std::string result = "{";
+    for (const auto& [name, line] : lines_) {
+      result += fmt::format("{}\n{}: {}", result.size() > 1 ? "," : "", dump(name), dump(line));
+    }
+    return result + "\n}\n";
+  }
+
+ private:
+  std::map<std::string, Json> lines_;
+};
+
+// Numbers as JSON has them; NaN and infinities, which it has not, as strings.
+Json json_element(const Tensor& tensor, std::size_t index) {
+  const std::string text = format_element(tensor, index);
+  return Json::accept(text) ? Json::parse(text) : Json(text);
+}
+
+struct Output {
+  std::string name;
+  Tensor tensor;
+  std::string file;  // empty: not saved
+};
+
+Json to_json(const Output& output) {
+  const Range range = find_range(output.tensor);
+  Json json = {{"name", output.name}, {"type", type_name(output.tensor.dtype())}, {"shape", output.tensor.shape()}};
+  json["min"] = range.numbers > 0 ? json_element(output.tensor, range.min_index) : Json();
+  json["max"] = range.numbers > 0 ? json_element(output.tensor, range.max_index) : Json();
+  if (range.nans > 0) json["nans"] = range.nans;
+  json["hash"] = hash(output.tensor);
+  if (!output.file.empty()) json["file"] = output.file;
+  return json;
+}
+
+std::string range_text(const Tensor& tensor) {
+  const Range range = find_range(tensor);
+  std::string text = range.numbers == 0 ? "-"
+                                        : fmt::format("{} .. {}", format_element(tensor, range.min_index),
+                                                      format_element(tensor, range.max_index));
+  if (range.nans > 0) text += fmt::format(" ({} NaN)", range.nans);
+  return text;
+}
+
+Json to_json(const CheckResult& check) {
+  Json json = {{"passed", check.passed()},
+               {"repeated_on_threads", check.repeat_threads},
+               {"different_bits", check.repeat_same_form ? Json(check.repeat.bits) : Json()},
+               {"bits", check.repeat.total_bits}};
+  Json& other = json[std::string(to_string(check.other))];
+  if (!check.other_error.empty()) {
+    other["error"] = check.other_error;
+  } else if (!check.other_same_form) {
+    other["error"] = "a type or shape differs";
+  } else {
+    other["different_values"] = check.other_difference.values;
+    other["values"] = check.other_difference.total_values;
+    other["largest_difference"] =
+        std::isfinite(check.other_difference.largest) ? Json(check.other_difference.largest) : Json();
+  }
+  return json;
+}
+
+void report(const RunArguments& arguments, const std::vector<Output>& outputs,
+            const std::optional<CheckResult>& check) {
+  if (arguments.json) {
+    Json json = {{"contract", arguments.contract}, {"backend", arguments.backend}, {"outputs", Json::array()}};
+    for (const Output& output : outputs) json["outputs"].push_back(to_json(output));
+    if (check) json["check"] = to_json(*check);
+    print(json);
+    return;
+  }
+  Table table({"output", "type", "shape", "range", "hash"});
+  for (const Output& output : outputs) {
+    table.add({printable(output.name), type_name(output.tensor.dtype()), to_string(output.tensor.shape()),
+               range_text(output.tensor), hash(output.tensor)});
+  }
+  print(table.text());
+  if (check) print(printable(check->text()) + "\n");
+}
+
+int run(const RunArguments& arguments) {
+  InputArguments input_arguments = arguments.inputs;
+  input_arguments.image_options = image_options(arguments);
+  InterpretOptions options;
+  options.contract = *parse_contract(arguments.contract);
+  options.threads = arguments.threads;
+
+  const Model model = Model::load(std::filesystem::path(arguments.model));
+  for (const std::string& warning : model.warnings()) warn(warning);
+  const NamedTensors inputs = load_inputs(model.inputs(), input_arguments);
+
+  HashList hashes;
+  std::vector<Output> outputs;
+  std::optional<CheckResult> check;
+  {
+    ProgressLine progress("running");
+    options.progress = [&](std::size_t done, std::size_t total) { progress.update(done, total); };
+    options.warn = [&](const std::string& message) {
+      progress.clear();
+      warn(message);
+    };
+    if (!arguments.hash_file.empty()) {
+      options.tap = [&](const std::string& name, const Tensor& tensor) { hashes.add(name, tensor); };
+    }
+    const std::vector<Tensor> tensors = interpret(model, inputs, options);
+    const std::vector<ValueInfo> infos = model.outputs();
+    for (std::size_t i = 0; i < tensors.size(); ++i) outputs.push_back({infos.at(i).name, tensors[i], {}});
+    if (arguments.check) {
+      ProgressLine checking("checking");
+      check = cross_check(model, inputs, tensors, options.contract, arguments.threads,
+                          [&](std::size_t done, std::size_t total) { checking.update(done, total); });
+    }
+  }
+
+  if (!arguments.output_dir.empty()) {
+    const std::filesystem::path folder(arguments.output_dir);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      throw Error(ErrorCode::other, fmt::format("cannot make the folder {}: {}", in_quotes(folder), error.message()));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::filesystem::path file = folder / fmt::format("output_{}.npy", i);
+      save_npy(file, outputs[i].tensor);
+      outputs[i].file = file.string();
+    }
+  }
+  if (!arguments.hash_file.empty()) write_file(arguments.hash_file, hashes.text());
+  report(arguments, outputs, check);
+  return check && !check->passed() ? static_cast<int>(ErrorCode::check_failed) : 0;
+}
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  auto arguments = std::make_shared<RunArguments>();
+  RunArguments& a = *arguments;
+  CLI::App* command = app.add_subcommand("run", "Run a model on given inputs");
+  command->add_option("MODEL", a.model, "ONNX file")->required();
+  // One value each time, or the list would swallow MODEL.
+  command->add_option("-i,--input", a.inputs.files, "[NAME=]FILE: .npy, .npz or .pb; without NAME the next free input")
+      ->type_name("[NAME=]FILE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_option("-o,--output-dir", a.output_dir, "write output_0.npy, output_1.npy ... here")->type_name("DIR");
+  command->add_option("--contract", a.contract, "exact (default) or onnx-float32")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"exact", "onnx-float32"}));
+  command->add_option("--backend", a.backend, "reference")->type_name("NAME")->check(CLI::IsMember({"reference"}));
+  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4096));
+  command->add_flag("--json", a.json, "print JSON instead of a table");
+  command->add_option("--dump-hashes", a.hash_file, "write type, shape and hash of every computed tensor as JSON")
+      ->type_name("FILE");
+  command->add_flag("--check", a.check,
+                    "run again on one thread (a different bit: exit code 1) and by the other contract");
+
+  const std::string group = "Pictures: value = (x / 255 - mean) / std; uint8 inputs take x";
+  command->add_option("--image", a.inputs.images, "[NAME=]FILE: PNG or JPEG")
+      ->type_name("[NAME=]FILE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all()
+      ->group(group);
+  const auto numbers = [&](const char* name, std::vector<double>& values, const char* text) {
+    command->add_option(name, values, text)
+        ->type_name("A[,B,C]")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->delimiter(',')
+        ->group(group);
+  };
+  numbers("--mean", a.inputs.image_options.mean, "one, or one per channel as the model takes them (default 0)");
+  numbers("--std", a.inputs.image_options.std, "likewise (default 1)");
+  command->add_option("--layout", a.layout, "nchw (default) or nhwc")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"nchw", "nhwc"}))
+      ->group(group);
+  command->add_option("--channels", a.channels, "rgb, bgr or gray (default: gray for one channel, else rgb)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"rgb", "bgr", "gray"}))
+      ->group(group);
+  command->add_option("--resize", a.fit, "stretch (default), or pad: keep the aspect, 0 at the right or bottom")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"stretch", "pad"}))
+      ->group(group);
+  command->add_option("--size", a.size, "height and width where the model leaves them open")
+      ->type_name("HxW")
+      ->group(group);
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace halfeven::cli
