@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,8 @@ namespace halfeven::ops {
 
 inline bool is_nan(const numerics::Approx& x) { return std::isnan(x.mid); }
 inline bool is_nan(const numerics::Real& x) { return x.is_nan(); }
+inline bool is_infinite(const numerics::Approx& x) { return x.exact() && std::isinf(x.mid); }
+inline bool is_infinite(const numerics::Real& x) { return x.is_infinite(); }
 
 /// "No answer from this kind of number": only Approx has it, and the element is then computed as a Real.
 template <class N>
@@ -57,6 +60,25 @@ N sum_of(std::size_t n, Term term) {
     for (std::size_t i = 0; i < n; ++i) terms.push_back(term(i));
     return sum(std::move(terms));
   }
+}
+
+/// The exact sum of the n elements index(0) ... index(n - 1) of x; in integers where x is a dequantized tensor.
+template <class N, class Index>
+N total_of(const numerics::ExactTensor& x, std::size_t n, Index index) {
+  if (const numerics::Affine* a = x.affine(); a != nullptr && a->per_tensor()) {
+    std::int64_t total = 0;
+    bool fits = true;
+    for (std::size_t j = 0; j < n; ++j) fits &= !__builtin_add_overflow(total, a->integers[index(j)], &total);
+    const N scale = numerics::number<N>(a->scales[0]);
+    if constexpr (std::is_same_v<N, numerics::Approx>) {
+      const auto rounded = static_cast<double>(total);
+      const double error = std::fabs(rounded) < 0x1p53 ? 0 : std::fabs(rounded) * 0x1p-53;
+      if (fits) return numerics::Approx{rounded, error} * scale;
+    } else {
+      if (fits) return N(total) * scale;
+    }
+  }
+  return sum_of<N>(n, [&](std::size_t j) { return numerics::load<N>(x, index(j)); });
 }
 
 /// y[i] = f(x[i]), outside of any node.
