@@ -29,18 +29,7 @@ std::vector<Data> leaky_relu(const EvalContext& c) {
 std::vector<TypeShape> infer_prelu(const InferContext& c) {
   if (!is_integer(c.dtype(0))) c.require_float(0);
   c.require_same_type(0, 1);
-  if (c.shape(0) && c.shape(1)) {
-    const auto both = broadcast(c, {c.shape(0), c.shape(1)});
-    bool fits = both->size() == c.shape(0)->size();
-    for (std::size_t k = 0; fits && k < both->size(); ++k) {
-      const std::int64_t d = (*c.shape(0))[k];
-      fits = d < 0 || (*both)[k] == d;
-    }
-    if (!fits) {
-      c.fail("slope '" + c.input_name(1) + "' of shape " + to_string(*c.shape(1)) + " does not broadcast to shape " +
-             to_string(*c.shape(0)));
-    }
-  }
+  require_broadcast_to(c, 1, 0);
   return {c.type(0)};
 }
 

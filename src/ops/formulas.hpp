@@ -21,6 +21,9 @@ inline bool is_nan(const numerics::Real& x) { return x.is_nan(); }
 inline bool is_infinite(const numerics::Approx& x) { return x.exact() && std::isinf(x.mid); }
 inline bool is_infinite(const numerics::Real& x) { return x.is_infinite(); }
 
+/// Fails unless input `from` broadcasts to the shape of input `to` without changing it.
+void require_broadcast_to(const InferContext& c, std::size_t from, std::size_t to);
+
 /// "No answer from this kind of number": only Approx has it, and the element is then computed as a Real.
 template <class N>
 N undecided() {
