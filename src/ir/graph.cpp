@@ -195,9 +195,9 @@ std::string label(const Graph& graph, const Node& node) {
 }
 
 std::string describe(const Graph& graph, const Node& node) {
-  if (!node.name.empty()) return node.op_type + " " + quote(node.name);
+  if (!node.name.empty()) return printable(node.op_type) + " " + quote(node.name);
   const std::string output = label(graph, node);
-  return output.empty() ? node.op_type : node.op_type + " -> " + quote(output);
+  return output.empty() ? printable(node.op_type) : printable(node.op_type) + " -> " + quote(output);
 }
 
 void sort_and_check(Graph& graph) {

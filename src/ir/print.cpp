@@ -43,11 +43,11 @@ std::string text_of(const Graph& graph, const std::vector<ValueId>& ids) {
 
 std::string node_text(const Graph& graph, const Node& node) {
   std::string text = text_of(graph, node.outputs) + " = ";
-  if (!node.domain.empty()) text += node.domain + ".";
-  text += fmt::format("{}-{}({})", node.op_type, node.version, text_of(graph, node.inputs));
+  if (!node.domain.empty()) text += printable(node.domain) + ".";
+  text += fmt::format("{}-{}({})", printable(node.op_type), node.version, text_of(graph, node.inputs));
   std::string separator = " {";
   for (const auto& [name, attribute] : node.attributes) {
-    text += separator + name + "=" + std::visit([](const auto& value) { return text_of(value); }, attribute);
+    text += separator + printable(name) + "=" + std::visit([](const auto& value) { return text_of(value); }, attribute);
     separator = ", ";
   }
   if (!node.attributes.empty()) text += "}";
@@ -60,7 +60,7 @@ std::string node_text(const Graph& graph, const Node& node) {
 std::string to_text(const Graph& graph) {
   std::string text = "graph " + quote(graph.name) + "\n";
   for (const auto& [domain, version] : graph.opsets) {
-    text += fmt::format("opset {} {}\n", domain.empty() ? "ai.onnx" : domain, version);
+    text += fmt::format("opset {} {}\n", domain.empty() ? "ai.onnx" : printable(domain), version);
   }
   for (const ValueId id : graph.inputs) {
     text += fmt::format("input {}: {}\n", text_of(graph, id), type_text(graph.value(id)));

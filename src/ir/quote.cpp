@@ -34,13 +34,17 @@ std::size_t utf8_length(std::string_view text) {
 }  // namespace
 
 std::string quote(std::string_view name) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   std::string text = "'";
+  text += printable(name);
+  text += '\'';
+  return text;
+}
+
+std::string printable(std::string_view name) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text;
   while (!name.empty()) {
-    if (text.size() > kLongest) {
-      text += "...";
-      break;
-    }
+    if (text.size() > kLongest) return text + "...";
     const auto first = static_cast<unsigned char>(name[0]);
     std::size_t length = utf8_length(name);
     if (length == 0 || first < 0x20 || first == 0x7F || first == '\'' || first == '\\') {
@@ -53,7 +57,7 @@ std::string quote(std::string_view name) {
     }
     name.remove_prefix(length);
   }
-  return text + "'";
+  return text;
 }
 
 }  // namespace halfeven::ir

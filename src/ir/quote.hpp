@@ -10,4 +10,7 @@ namespace halfeven::ir {
 /// name is cut and ends in "...".
 std::string quote(std::string_view name);
 
+/// The same without the quotes around it: for operators and domains.
+std::string printable(std::string_view name);
+
 }  // namespace halfeven::ir

@@ -30,7 +30,7 @@ constexpr const char* kIdentity = "Identity";
 std::string domain_text(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 std::string function_text(const std::string& domain, const std::string& name, const std::string& overload) {
-  const std::string full = (domain.empty() ? "" : domain + ".") + name;
+  const std::string full = domain.empty() ? name : domain + "." + name;
   return "function " + quote(overload.empty() ? full : full + ":" + overload);
 }
 
@@ -56,6 +56,13 @@ std::size_t bytes_of(const ir::Node& node) {
   sum += (node.inputs.size() + node.outputs.size()) * sizeof(ValueId);
   for (const auto& [name, attribute] : node.attributes) sum += name.size() + bytes_of(attribute);
   return sum;
+}
+
+// A call as messages name it: "local.F 'call'".
+std::string call_text(const ir::Graph& graph, const ir::Node& node) {
+  std::string text = ir::printable(node.domain);
+  if (!text.empty()) text += '.';
+  return text + ir::describe(graph, node);
 }
 
 void drop_trailing_absent(std::vector<ValueId>& inputs) {
@@ -239,7 +246,7 @@ void Functions::append(ir::Graph& graph, ParsedNode node, const Call& call) {
   }
   const Function& function = find(node);
   Entry& entry = functions_.at(key_of(node));
-  const std::string who = ir::describe(graph, node.node);
+  const std::string who = call_text(graph, node.node);
   const std::string label = ir::label(graph, node.node);
   if (entry.active) fail(fmt::format("{} calls {} recursively", who, function.name), label);
   if (call.depth >= context_.limits.function_depth) {
@@ -252,7 +259,7 @@ void Functions::append(ir::Graph& graph, ParsedNode node, const Call& call) {
 }
 
 void Functions::expand(ir::Graph& graph, const Function& function, const ir::Node& node, const Call& call) {
-  const std::string who = ir::describe(graph, node);
+  const std::string who = call_text(graph, node);
   if (node.inputs.size() > function.inputs || node.outputs.size() > function.outputs.size()) {
     fail(fmt::format("{} has {} inputs and {} outputs, but {} has {} and {}", who, node.inputs.size(),
                      node.outputs.size(), function.name, function.inputs, function.outputs.size()),

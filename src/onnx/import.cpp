@@ -94,7 +94,7 @@ class Importer {
       Tensor tensor = decode_tensor(initializer, what, context_.limits, external_);
       ir::Value& value = graph_.value(id);
       if (id.index < inputs) {
-        check_default(value, tensor);
+        check_declaration(value, "graph input " + quote(value.name), tensor);
       } else {
         value.dtype = tensor.dtype();
         value.shape = tensor.shape();
@@ -103,16 +103,14 @@ class Importer {
     }
   }
 
-  // An initializer that is an input as well is that input's default.
-  static void check_default(const ir::Value& input, const Tensor& tensor) {
-    const auto fits = [](std::int64_t declared, std::int64_t actual) {
-      return declared == kUnknownDim || declared == actual;
-    };
-    const bool same_shape = !input.shape || std::equal(input.shape->begin(), input.shape->end(), tensor.shape().begin(),
-                                                       tensor.shape().end(), fits);
-    if (input.dtype == tensor.dtype() && same_shape) return;
-    fail(fmt::format("graph input {} is declared as {}{}, but its initializer is {}{}", quote(input.name),
-                     to_string(input.dtype), input.shape ? to_string(*input.shape) : "", to_string(tensor.dtype()),
+  // What the model declares about a constant, or about an input with a default, has to fit its tensor.
+  static void check_declaration(const ir::Value& declared, const std::string& what, const Tensor& tensor) {
+    const auto fits = [](std::int64_t dim, std::int64_t actual) { return dim == kUnknownDim || dim == actual; };
+    const bool same_shape = !declared.shape || std::equal(declared.shape->begin(), declared.shape->end(),
+                                                          tensor.shape().begin(), tensor.shape().end(), fits);
+    if ((declared.dtype == DType::undefined || declared.dtype == tensor.dtype()) && same_shape) return;
+    fail(fmt::format("{} is declared as {}{}, but its initializer is {}{}", what, to_string(declared.dtype),
+                     declared.shape ? to_string(*declared.shape) : "", to_string(tensor.dtype()),
                      to_string(tensor.shape())));
   }
 
@@ -148,7 +146,11 @@ class Importer {
       if (output.name().empty()) fail("a graph output has no name");
       const ValueId id = intern(output.name());
       ir::Value declared;
-      read_value_info(output, "graph output " + quote(output.name()), declared);
+      const std::string what = "graph output " + quote(output.name());
+      read_value_info(output, what, declared);
+      if (const auto constant = graph_.initializers.find(id); constant != graph_.initializers.end()) {
+        check_declaration(declared, what, constant->second);
+      }
       if (!is_typed(id)) set_type(id, std::move(declared));
       graph_.outputs.push_back(id);
     }

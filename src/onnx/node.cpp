@@ -97,8 +97,9 @@ void read_attributes(NodeProto& proto, ParsedNode& parsed, ReadContext& context)
       parsed.references.push_back({attribute.name(), attribute.ref_attr_name(), attribute.type()});
     } else if (attribute.has_g() || attribute.graphs_size() > 0 || attribute.type() == kGraph ||
                attribute.type() == kGraphs) {
-      throw Error(ErrorCode::model, fmt::format("operator {} with a subgraph is not supported (node {}, attribute {})",
-                                                proto.op_type(), quote(label(proto)), quote(attribute.name())));
+      throw Error(ErrorCode::model,
+                  fmt::format("operator {} with a subgraph is not supported (node {}, attribute {})",
+                              ir::printable(proto.op_type()), quote(label(proto)), quote(attribute.name())));
     } else {
       parsed.node.attributes.emplace(attribute.name(), read_attribute(attribute, where, context));
     }
@@ -118,9 +119,10 @@ std::string label(const NodeProto& proto) {
 }
 
 std::string describe(const NodeProto& proto) {
-  if (!proto.name().empty()) return proto.op_type() + " " + quote(proto.name());
+  if (!proto.name().empty()) return ir::printable(proto.op_type()) + " " + quote(proto.name());
   const std::string output = label(proto);
-  return output.empty() ? proto.op_type() : proto.op_type() + " -> " + quote(output);
+  const std::string op_type = ir::printable(proto.op_type());
+  return output.empty() ? op_type : op_type + " -> " + quote(output);
 }
 
 std::string attribute_type_name(std::int32_t type) {
