@@ -105,9 +105,25 @@ inline ModelProto relu_model() {
   return model;
 }
 
+/// relu_model() with one more tensor that nothing reads.
+inline ModelProto with_initializer(DType type, std::initializer_list<std::int64_t> dims, const std::string& raw = {}) {
+  ModelProto model = relu_model();
+  add_initializer(model, "w", type, dims, raw);
+  return model;
+}
+
+/// The first initializer.
+inline TensorProto& initializer(ModelProto& model) { return *model.mutable_graph()->mutable_initializer(0); }
+
 inline ir::Graph import(const ModelProto& model, const Limits& limits = {}, const std::filesystem::path& folder = {}) {
   const std::string bytes = model.SerializeAsString();
   return import_model(std::as_bytes(std::span(bytes)), limits, folder);
+}
+
+/// The elements of a tensor.
+template <class T>
+std::vector<T> values_of(const Tensor& tensor) {
+  return {tensor.values<T>().begin(), tensor.values<T>().end()};
 }
 
 /// The message of the Error{model} that importing throws; "no error" if it throws none.
