@@ -155,11 +155,25 @@ std::vector<TypeShape> infer_shape(const InferContext& c) {
   return {{DType::int64, Shape{static_cast<std::int64_t>(dims_of(c, *c.shape(0)).size())}}};
 }
 
+std::optional<Tensor> value_of_shape(const InferContext& c) {
+  if (!c.shape(0)) return std::nullopt;
+  const Shape dims = dims_of(c, *c.shape(0));
+  if (std::any_of(dims.begin(), dims.end(), [](std::int64_t n) { return n < 0; })) return std::nullopt;
+  return make_integers(DType::int64, {static_cast<std::int64_t>(dims.size())}, dims);
+}
+
 std::vector<Data> shape(const EvalContext& c) {
   return {make_integers(DType::int64, c.result_shape(), dims_of(c, c.input(0).shape()))};
 }
 
 std::vector<TypeShape> infer_size(const InferContext&) { return {{DType::int64, Shape{}}}; }
+
+std::optional<Tensor> value_of_size(const InferContext& c) {
+  if (!c.shape(0)) return std::nullopt;
+  const std::int64_t n = dim_product(c, *c.shape(0), 0, c.shape(0)->size());
+  if (n < 0) return std::nullopt;
+  return make_integers(DType::int64, {}, std::span(&n, 1));
+}
 
 std::vector<Data> size(const EvalContext& c) {
   const auto n = static_cast<std::int64_t>(c.input(0).size());
@@ -173,8 +187,8 @@ std::vector<Operator> constant_operators() {
       {"", "Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, 0, 0, 1, infer_constant, constant},
       {"", "ConstantOfShape", {9, 20, 21, 23, 24, 25}, 1, 1, 1, infer_constant_of_shape, constant_of_shape},
       {"", "Range", {11, 27}, 3, 3, 1, infer_range, range},
-      {"", "Shape", {1, 13, 15, 19, 21, 23, 24, 25}, 1, 1, 1, infer_shape, shape},
-      {"", "Size", {1, 13, 19, 21, 23, 24, 25}, 1, 1, 1, infer_size, size},
+      {"", "Shape", {1, 13, 15, 19, 21, 23, 24, 25}, 1, 1, 1, infer_shape, shape, PassOn::none, value_of_shape},
+      {"", "Size", {1, 13, 19, 21, 23, 24, 25}, 1, 1, 1, infer_size, size, PassOn::none, value_of_size},
   };
 }
 
