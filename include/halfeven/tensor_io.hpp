@@ -2,8 +2,9 @@
 #pragma once
 
 #include <filesystem>
-#include <halfeven/tensor.hpp>
 #include <string>
+
+#include <halfeven/tensor.hpp>
 
 namespace halfeven {
 

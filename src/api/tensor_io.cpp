@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <fstream>
-#include <halfeven/error.hpp>
 #include <limits>
 #include <system_error>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 #include "onnx/import.hpp"
 

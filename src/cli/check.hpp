@@ -1,9 +1,10 @@
 // `halfeven run --check`: the same inputs again, under other circumstances.
 #pragma once
 
-#include <halfeven/halfeven.hpp>
 #include <string>
 #include <vector>
+
+#include <halfeven/halfeven.hpp>
 
 #include "cli/values.hpp"
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <halfeven/error.hpp>
 #include <system_error>
+
+#include <halfeven/error.hpp>
 
 namespace halfeven::cli {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
 #include <halfeven/error.hpp>
 
 #include "cli/files.hpp"

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <halfeven/halfeven.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <halfeven/halfeven.hpp>
 
 namespace halfeven::cli {
 

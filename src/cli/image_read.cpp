@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+
 #include <halfeven/error.hpp>
 
 #include <jpeglib.h>

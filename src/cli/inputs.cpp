@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <halfeven/error.hpp>
-#include <halfeven/tensor_io.hpp>
 #include <optional>
 #include <string_view>
+
+#include <halfeven/error.hpp>
+#include <halfeven/tensor_io.hpp>
 
 #include "cli/files.hpp"
 #include "cli/npy.hpp"

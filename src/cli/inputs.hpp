@@ -1,9 +1,10 @@
 // From the files on the command line to the model's inputs.
 #pragma once
 
-#include <halfeven/halfeven.hpp>
 #include <string>
 #include <vector>
+
+#include <halfeven/halfeven.hpp>
 
 #include "cli/image.hpp"
 

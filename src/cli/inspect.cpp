@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <halfeven/halfeven.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <halfeven/halfeven.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"

@@ -5,9 +5,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <halfeven/halfeven.hpp>
 #include <new>
 #include <string_view>
+
+#include <halfeven/halfeven.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/files.hpp"

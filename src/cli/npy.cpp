@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <halfeven/error.hpp>
 #include <limits>
 #include <optional>
 #include <string_view>
+
+#include <halfeven/error.hpp>
 
 #include "cli/files.hpp"
 #include "cli/values.hpp"

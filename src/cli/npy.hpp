@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <halfeven/tensor.hpp>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <halfeven/tensor.hpp>
 
 namespace halfeven::cli {
 

@@ -4,10 +4,11 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <halfeven/error.hpp>
 #include <limits>
 #include <span>
 #include <string_view>
+
+#include <halfeven/error.hpp>
 
 #include "cli/files.hpp"
 #include "cli/npy.hpp"

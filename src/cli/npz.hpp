@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <halfeven/tensor.hpp>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <halfeven/tensor.hpp>
 
 namespace halfeven::cli {
 

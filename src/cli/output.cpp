@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <halfeven/error.hpp>
+
 #include <nlohmann/json.hpp>
+
+#include <halfeven/error.hpp>
 
 #include "cli/files.hpp"
 

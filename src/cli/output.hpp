@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <halfeven/types.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <halfeven/types.hpp>
 
 namespace halfeven::cli {
 

@@ -6,9 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <halfeven/error.hpp>
 #include <limits>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 namespace halfeven::cli {
 namespace {

@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <halfeven/tensor.hpp>
 #include <string>
+
+#include <halfeven/tensor.hpp>
 
 namespace halfeven::cli {
 

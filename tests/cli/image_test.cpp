@@ -5,10 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <halfeven/error.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 #include <jpeglib.h>
 #include <png.h>

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <halfeven/error.hpp>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 #include "cli/npy.hpp"
 

@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <halfeven/error.hpp>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 namespace halfeven::cli {
 namespace {

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <halfeven/error.hpp>
 #include <string>
 #include <vector>
+
+#include <halfeven/error.hpp>
 
 #include "cli/npy.hpp"
 
