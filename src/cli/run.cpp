@@ -28,6 +28,8 @@ using Json = nlohmann::ordered_json;
 struct RunArguments {
   std::string model;
   InputArguments inputs;
+  std::string mean;
+  std::string std;
   std::string size;
   std::string layout = "nchw";
   std::string channels;
@@ -50,8 +52,28 @@ std::int64_t parse_side(std::string_view text) {
   return value;
 }
 
+// "0.5" or "0.485,0.456,0.406"; nothing for an option that is not given.
+std::vector<double> parse_numbers(const std::string& text, std::string_view option) {
+  std::vector<double> values;
+  const char* position = text.data();
+  const char* const end = position + text.size();
+  while (position != end) {
+    double value = 0;
+    const auto [next, error] = std::from_chars(position, end, value);
+    const bool separated = next == end || (*next == ',' && next + 1 != end);
+    if (error != std::errc() || !separated) {
+      throw Error(ErrorCode::usage, fmt::format("{} takes a number, or several as in 0.5,0.4,0.5", option));
+    }
+    values.push_back(value);
+    position = next == end ? end : next + 1;
+  }
+  return values;
+}
+
 ImageOptions image_options(const RunArguments& arguments) {
-  ImageOptions options = arguments.inputs.image_options;
+  ImageOptions options;
+  options.mean = parse_numbers(arguments.mean, "--mean");
+  options.std = parse_numbers(arguments.std, "--std");
   options.layout = arguments.layout == "nhwc" ? Layout::nhwc : Layout::nchw;
   options.fit = arguments.fit == "pad" ? Fit::pad : Fit::stretch;
   if (arguments.channels == "rgb") options.channels = Channels::rgb;
@@ -242,16 +264,10 @@ Command add_run(CLI::App& app) {
       ->allow_extra_args(false)
       ->take_all()
       ->group(group);
-  const auto numbers = [&](const char* name, std::vector<double>& values, const char* text) {
-    command->add_option(name, values, text)
-        ->type_name("A[,B,C]")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->delimiter(',')
-        ->group(group);
-  };
-  numbers("--mean", a.inputs.image_options.mean, "one, or one per channel as the model takes them (default 0)");
-  numbers("--std", a.inputs.image_options.std, "likewise (default 1)");
+  command->add_option("--mean", a.mean, "one, or one per channel as the model takes them (default 0)")
+      ->type_name("A[,B,C]")
+      ->group(group);
+  command->add_option("--std", a.std, "likewise (default 1)")->type_name("A[,B,C]")->group(group);
   command->add_option("--layout", a.layout, "order of dimensions (default nchw)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"nchw", "nhwc"}))

@@ -142,6 +142,15 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(standing > 0.9 > 0.1 > turned, upright)
             self.assertEqual(turned > 0.9 > 0.1 > standing, not upright)
 
+    def test_picture_options_as_lists(self):
+        picture = ["run", EXAMPLE / "model.onnx", "--image", EXAMPLE / "text.png", "--size", "48x192"]
+        one = self.expect(0, *picture, "--mean", "-0.5", "--std", "0.25").stdout
+        three = self.expect(0, *picture, "--mean", "-0.5,-0.5,-.5", "--std=0.25,0.25,0.25").stdout
+        self.assertEqual(one, three)
+        for wrong in ("0.5,", ",", "half", "0.5,0.5", "nan", "1e999"):
+            self.expect(2, *picture, "--mean", wrong, message="--mean")
+        self.expect(2, *picture, "--std", "0", message="--std")
+
     # 2: wrong usage
 
     def test_wrong_usage(self):
