@@ -128,15 +128,14 @@ ExactPtr relabelled(const ExactPtr& x, DType to, int threads) {
 // Integers as real numbers of a float type, not rounded.
 ExactPtr reals_of(const EvalContext& c, DType type) {
   const bool unsigned64 = c.input(0).dtype() == DType::uint64;
-  return numerics::make_elements(type, c.input(0).shape(), c.threads(),
-                                 [values = c.ints(0), unsigned64]<class N>(std::size_t i, std::type_identity<N>) -> N {
-                                   const std::int64_t v = values[i];
-                                   if (std::abs(static_cast<double>(v)) < 0x1p53)
-                                     return numerics::number<N>(static_cast<double>(v));
-                                   numerics::Rational exact(v);
-                                   if (unsigned64 && v < 0) exact = exact + numerics::Rational(1).scaled(64);
-                                   return numerics::number<N>(exact);
-                                 });
+  const auto value = [values = c.ints(0), unsigned64]<class N>(std::size_t i, std::type_identity<N>) -> N {
+    const std::int64_t v = values[i];
+    const bool wrapped = unsigned64 && v < 0;
+    if (!wrapped && std::fabs(static_cast<double>(v)) < 0x1p53) return numerics::number<N>(static_cast<double>(v));
+    const numerics::Rational exact(v);
+    return numerics::number<N>(wrapped ? exact + numerics::Rational(1).scaled(64) : exact);
+  };
+  return numerics::make_elements(type, c.input(0).shape(), c.threads(), value);
 }
 
 std::vector<Data> cast(const EvalContext& c) {
