@@ -1,5 +1,5 @@
-// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool (ai.onnx) over any number of spatial dimensions. The maxima
-// are elements passed on (contract section 1, rule 4), of float, int8 or uint8 tensors.
+// MaxPool, AveragePool, LpPool, GlobalMaxPool, GlobalAveragePool (ai.onnx) over any number of spatial dimensions. The
+// maxima are elements passed on (contract section 1, rule 4), of float, int8 or uint8 tensors.
 #include "ops/pool.hpp"
 
 #include <fmt/format.h>
@@ -116,11 +116,11 @@ std::vector<std::size_t> maxima(const EvalContext& c, const Data& x, const Windo
   const Shape sizes = spatial(x.shape());
   const std::size_t plane = element_count(sizes);
   const std::size_t planes = planes_of(x.shape());
+  if (planes == 0) return {};
   const Taps taps(window, sizes, false);
   const std::size_t windows = taps.size();
   const Greater greater(x);
   std::vector<std::size_t> found(planes * windows);
-  if (found.empty()) return found;
   numerics::parallel_for(windows, 1 + 1024 / planes, c.threads(), [&](std::size_t begin, std::size_t end) {
     std::vector<std::size_t> places;
     for (std::size_t w = begin; w < end; ++w) {
@@ -180,34 +180,46 @@ Shape pooled_shape(const Shape& shape, const Window& window) {
   return out;
 }
 
-numerics::ExactPtr average_pool(const numerics::ExactPtr& x, const Window& window, bool include_pad, DType dtype,
-                                int threads) {
+namespace {
+
+// One value for each window of each plane: value(x, where the plane starts, places in it, divisor, kind of number).
+template <class Value>
+numerics::ExactPtr pool_windows(const numerics::ExactPtr& x, const Window& window, bool include_pad, DType dtype,
+                                int threads, Value value) {
   const Shape sizes = spatial(x->shape());
   const std::size_t plane = element_count(sizes);
   const std::size_t planes = planes_of(x->shape());
+  const Shape shape = pooled_shape(x->shape(), window);
+  if (planes == 0) return numerics::make_computed(dtype, shape, {}, nullptr);
   auto taps = std::make_shared<const Taps>(window, sizes, include_pad);
   const std::size_t windows = taps->size();
   std::vector<Approx> values(planes * windows);
-  const auto average = []<class N>(const numerics::ExactTensor& from, std::size_t base,
-                                   const std::vector<std::size_t>& places, double divisor, std::type_identity<N>) -> N {
-    return total_of<N>(from, places.size(), [&](std::size_t j) { return base + places[j]; }) / number<N>(divisor);
-  };
-  const std::size_t grain = 1 + 1024 / std::max<std::size_t>(planes, 1);
-  numerics::parallel_for(windows, grain, threads, [&](std::size_t begin, std::size_t end) {
+  numerics::parallel_for(windows, 1 + 1024 / planes, threads, [&](std::size_t begin, std::size_t end) {
     std::vector<std::size_t> places;
     for (std::size_t w = begin; w < end; ++w) {
       const double divisor = taps->cover(w, places);
       for (std::size_t p = 0; p < planes; ++p) {
-        values[p * windows + w] = average(*x, p * plane, places, divisor, std::type_identity<Approx>{});
+        values[p * windows + w] = value(*x, p * plane, places, divisor, std::type_identity<Approx>{});
       }
     }
   });
-  return numerics::make_computed(dtype, pooled_shape(x->shape(), window), std::move(values),
-                                 [x, taps, plane, windows, average](std::size_t i) {
-                                   std::vector<std::size_t> places;
-                                   const double divisor = taps->cover(i % windows, places);
-                                   return average(*x, i / windows * plane, places, divisor, std::type_identity<Real>{});
-                                 });
+  return numerics::make_computed(dtype, shape, std::move(values), [x, taps, plane, windows, value](std::size_t i) {
+    std::vector<std::size_t> places;
+    const double divisor = taps->cover(i % windows, places);
+    return value(*x, i / windows * plane, places, divisor, std::type_identity<Real>{});
+  });
+}
+
+}  // namespace
+
+numerics::ExactPtr average_pool(const numerics::ExactPtr& x, const Window& window, bool include_pad, DType dtype,
+                                int threads) {
+  return pool_windows(x, window, include_pad, dtype, threads,
+                      []<class N>(const numerics::ExactTensor& from, std::size_t base,
+                                  const std::vector<std::size_t>& places, double divisor, std::type_identity<N>) -> N {
+                        return total_of<N>(from, places.size(), [&](std::size_t j) { return base + places[j]; }) /
+                               number<N>(divisor);
+                      });
 }
 
 numerics::ExactPtr global_average_pool(const numerics::ExactPtr& x, DType dtype, int threads) {
@@ -276,6 +288,26 @@ std::vector<Data> average_pool_node(const EvalContext& c) {
   return {average_pool(c.reals(0), window, c.get_int("count_include_pad", 0) != 0, c.result_type(), c.threads())};
 }
 
+std::vector<TypeShape> infer_lp_pool(const InferContext& c) {
+  if (const std::int64_t p = c.get_int("p", 2); p != 1 && p != 2)
+    c.fail(fmt::format("p = {} is not supported (1, 2)", p));
+  return infer_average_pool(c);
+}
+
+std::vector<Data> lp_pool(const EvalContext& c) {
+  const bool absolute = c.get_int("p", 2) == 1;
+  const Window window = read_pool_window(c, c.input(0).shape());
+  return {pool_windows(c.reals(0), window, false, c.result_type(), c.threads(),
+                       [absolute]<class N>(const numerics::ExactTensor& from, std::size_t base,
+                                           const std::vector<std::size_t>& places, double, std::type_identity<N>) -> N {
+                         const N total = sum_of<N>(places.size(), [&](std::size_t j) {
+                           const N v = numerics::load<N>(from, base + places[j]);
+                           return absolute ? abs(v) : v * v;
+                         });
+                         return absolute ? total : sqrt(total);
+                       })};
+}
+
 std::vector<Data> global_average_pool_node(const EvalContext& c) {
   return {global_average_pool(c.reals(0), c.result_type(), c.threads())};
 }
@@ -286,6 +318,7 @@ std::vector<Operator> pool_operators() {
   return {
       {"", "MaxPool", {1, 8, 10, 11, 12, 22}, 1, 1, 2, infer_max_pool, max_pool, PassOn::first},
       {"", "AveragePool", {7, 10, 11, 19, 22}, 1, 1, 1, infer_average_pool, average_pool_node},
+      {"", "LpPool", {2, 11, 18, 22}, 1, 1, 1, infer_lp_pool, lp_pool},
       {"", "GlobalMaxPool", {1, 22}, 1, 1, 1, infer_global, global_max_pool, PassOn::first},
       {"", "GlobalAveragePool", {1, 22}, 1, 1, 1, infer_global, global_average_pool_node},
   };

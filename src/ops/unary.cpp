@@ -71,6 +71,33 @@ std::vector<Operator> unary_operators() {
       float_unary("Cos", {7, 22}, [](const auto& x) { return cos(x); }),
       float_unary("Tan", {7, 22}, [](const auto& x) { return sin(x) / cos(x); }),
       float_unary("Atan", {7, 22}, [](const auto& x) { return atan(x); }),
+      float_unary("Asin", {7, 22},
+                  []<class N>(const N& x) {
+                    const N one = number<N>(1.0);
+                    return number<N>(2.0) * atan(x / (one + sqrt((one - x) * (one + x))));
+                  }),
+      float_unary("Acos", {7, 22},
+                  []<class N>(const N& x) {  // exactly 0 at 1, which pi / 2 - asin(1) would not show
+                    const N one = number<N>(1.0);
+                    return number<N>(2.0) * atan(sqrt((one - x) / (one + x)));
+                  }),
+      float_unary("Sinh", {9, 22}, []<class N>(const N& x) { return (exp(x) - exp(-x)) * number<N>(0.5); }),
+      float_unary("Cosh", {9, 22}, []<class N>(const N& x) { return (exp(x) + exp(-x)) * number<N>(0.5); }),
+      float_unary("Asinh", {9, 22},
+                  []<class N>(const N& x) {
+                    const auto of_positive = [](const N& v) { return log(v + sqrt(v * v + number<N>(1.0))); };
+                    return by_sign(x, of_positive, [&](const N& v) { return -of_positive(-v); });
+                  }),
+      float_unary("Acosh", {9, 22},
+                  []<class N>(const N& x) {
+                    const N one = number<N>(1.0);
+                    return log(x + sqrt((x - one) * (x + one)));
+                  }),
+      float_unary("Atanh", {9, 22},
+                  []<class N>(const N& x) {
+                    const N one = number<N>(1.0);
+                    return log((one + x) / (one - x)) * number<N>(0.5);
+                  }),
   };
 }
 
