@@ -107,7 +107,7 @@ std::vector<Data> shrink(const EvalContext& c) {
 }
 
 std::vector<Data> mish(const EvalContext& c) {
-  return {map_unary(c, [](const auto& x) { return x * tanh(softplus(x)); })};
+  return {map_unary(c, [](const auto& x) { return x * tanh(softplus_of(x)); })};
 }
 
 std::vector<Data> swish(const EvalContext& c) {

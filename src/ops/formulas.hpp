@@ -50,6 +50,12 @@ inline numerics::Approx decaying_exp(const numerics::Approx& x) {
 }
 inline numerics::Real decaying_exp(const numerics::Real& x) { return exp(x); }
 
+/// log(1 + exp(x)) without an intermediate that leaves every range.
+inline numerics::Approx softplus_of(const numerics::Approx& x) { return softplus(x); }
+inline numerics::Real softplus_of(const numerics::Real& x) {
+  return x.is_rational() && x.rational().sign() > 0 ? x + softplus(-x) : softplus(x);
+}
+
 /// The sum of term(0) ... term(n - 1), flat for Reals.
 template <class N, class Term>
 N sum_of(std::size_t n, Term term) {

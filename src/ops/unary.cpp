@@ -65,7 +65,7 @@ std::vector<Operator> unary_operators() {
       float_unary("Floor", {6, 13}, [](const auto& x) { return floor(x); }),
       float_unary("Ceil", {6, 13}, [](const auto& x) { return ceil(x); }),
       float_unary("Round", {11, 22}, [](const auto& x) { return round_half_even(x); }),
-      float_unary("Softplus", {1, 22}, [](const auto& x) { return softplus(x); }),
+      float_unary("Softplus", {1, 22}, [](const auto& x) { return softplus_of(x); }),
       float_unary("Softsign", {1, 22}, []<class N>(const N& x) { return x / (number<N>(1.0) + abs(x)); }),
       float_unary("Sin", {7, 22}, [](const auto& x) { return sin(x); }),
       float_unary("Cos", {7, 22}, [](const auto& x) { return cos(x); }),
