@@ -16,6 +16,7 @@ using numerics::ExactPtr;
 using numerics::number;
 
 void require_code(const InferContext& c, std::size_t i) {
+  if (!c.has_input(i)) c.fail(fmt::format("input {} (a quantized tensor) is missing", i));
   c.require_type(i, {DType::uint8, DType::int8, DType::uint16, DType::int16});
 }
 
@@ -50,6 +51,7 @@ std::vector<Data> quantized(const EvalContext& c, const ExactPtr& y, std::size_t
 
 std::vector<TypeShape> infer_two(const InferContext& c) {
   require_code(c, 0);
+  require_code(c, 3);
   c.require_same_type(0, 3);
   check_scale(c, 1, c.dtype(0), false);
   check_scale(c, 4, c.dtype(0), false);
@@ -188,6 +190,7 @@ std::vector<TypeShape> infer_concat(const InferContext& c) {
     c.fail(fmt::format("{} inputs are given; Y_scale, Y_zero_point and three for each tensor are needed", c.inputs()));
   }
   if (!c.has_attribute("axis")) c.fail("attribute axis is missing");
+  require_code(c, 2);
   check_scale(c, 0, c.dtype(2), true);
   std::optional<Shape> out;
   bool known = true;
@@ -244,21 +247,22 @@ std::vector<Data> concat(const EvalContext& c) {
 
 Operator one(std::string_view name, std::vector<Data> (*evaluate)(const EvalContext&),
              std::vector<TypeShape> (*infer)(const InferContext&) = infer_one) {
-  return {"com.microsoft", name, {1}, 4, 5, 1, infer, evaluate};
+  return {"com.microsoft", name, {1}, 2, 5, 1, infer, evaluate};
 }
 
 }  // namespace
 
+// Zero points may be left out between other inputs, so inference checks what must be there.
 std::vector<Operator> microsoft_operators() {
   return {
-      {"com.microsoft", "QLinearAdd", {1}, 7, 8, 1, infer_two, add},
-      {"com.microsoft", "QLinearMul", {1}, 7, 8, 1, infer_two, mul},
+      {"com.microsoft", "QLinearAdd", {1}, 2, 8, 1, infer_two, add},
+      {"com.microsoft", "QLinearMul", {1}, 2, 8, 1, infer_two, mul},
       one("QLinearSigmoid", sigmoid_node),
       one("QLinearLeakyRelu", leaky_relu),
       one("QLinearSoftmax", softmax_node, infer_softmax),
       one("QLinearAveragePool", average, infer_average),
       one("QLinearGlobalAveragePool", global_average, infer_global),
-      {"com.microsoft", "QLinearConcat", {1}, 5, kVariadic, 1, infer_concat, concat},
+      {"com.microsoft", "QLinearConcat", {1}, 1, kVariadic, 1, infer_concat, concat},
   };
 }
 

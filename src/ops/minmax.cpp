@@ -9,12 +9,20 @@ using numerics::Approx;
 using numerics::number;
 using numerics::Real;
 
+void require_all(const InferContext& c) {
+  for (std::size_t i = 0; i < c.inputs(); ++i) {
+    if (!c.has_input(i)) c.fail("input " + std::to_string(i) + " is left out, but none is optional");
+  }
+}
+
 std::vector<TypeShape> infer_numeric(const InferContext& c) {
+  require_all(c);
   if (!is_integer(c.dtype(0))) c.require_float(0);
   return infer_broadcast(c);
 }
 
 std::vector<TypeShape> infer_floats(const InferContext& c) {
+  require_all(c);
   c.require_float(0);
   return infer_broadcast(c);
 }

@@ -71,12 +71,12 @@ struct Statistics {
   N root;
 };
 
-// The statistics of rows of `length` elements that follow each other.
+// The statistics of `rows` rows of `length` elements that follow each other.
 class Rows {
  public:
-  Rows(ExactPtr x, std::size_t length, float epsilon, bool centred, int threads)
+  Rows(ExactPtr x, std::size_t rows, std::size_t length, float epsilon, bool centred, int threads)
       : x_(std::move(x)), length_(length), epsilon_(static_cast<double>(epsilon)), centred_(centred) {
-    approximate_.resize(length == 0 ? 0 : x_->size() / length);
+    approximate_.resize(rows);
     numerics::parallel_for(approximate_.size(), 1 + 1024 / std::max<std::size_t>(length, 1), threads,
                            [&](std::size_t begin, std::size_t end) {
                              for (std::size_t r = begin; r < end; ++r) approximate_[r] = compute<Approx>(r);
@@ -181,8 +181,9 @@ std::vector<Data> layer(const EvalContext& c) {
   const Shape& shape = c.result_shape();
   const std::size_t axis = normalize_axis(c, c.get_int("axis", -1), shape.size());
   const auto length = static_cast<std::size_t>(dim_product(c, shape, axis, shape.size()));
+  const auto count = static_cast<std::size_t>(dim_product(c, shape, 0, axis));
   const auto rows =
-      std::make_shared<const Rows>(c.reals(0), length, c.get_float("epsilon", 1e-5F), kCentred, c.threads());
+      std::make_shared<const Rows>(c.reals(0), count, length, c.get_float("epsilon", 1e-5F), kCentred, c.threads());
   const ExactPtr bias = c.has_input(2) ? c.reals(2) : nullptr;
   std::vector<Data> results{normalize(c, rows, c.reals(1), bias, BroadcastPlace(c.input(1).shape(), shape),
                                       bias ? BroadcastPlace(bias->shape(), shape) : BroadcastPlace())};
@@ -227,7 +228,8 @@ Data grouped(const EvalContext& c, std::size_t groups, bool by_group) {
   const Shape& shape = c.result_shape();
   const AxisSplit split = split_at(shape, 1);
   const std::size_t length = split.length / groups * split.inner;
-  const auto rows = std::make_shared<const Rows>(c.reals(0), length, c.get_float("epsilon", 1e-5F), true, c.threads());
+  const auto rows = std::make_shared<const Rows>(c.reals(0), split.outer * groups, length,
+                                                 c.get_float("epsilon", 1e-5F), true, c.threads());
   const ChannelPlace place = by_group ? ChannelPlace{length, groups} : ChannelPlace{split.inner, split.length};
   return normalize(c, rows, c.reals(1), c.reals(2), place, place);
 }

@@ -156,6 +156,13 @@ TEST(LayerNormalization, AConstantRowGivesTheBias) {
   EXPECT_EQ(values(y), (std::vector<float>{0, 1e-30F, 5}));
 }
 
+TEST(LayerNormalization, RowsOfNothingHaveNoMean) {
+  OneNode node("LayerNormalization", 17);
+  const auto y = node.input(floats({2, 0}, {})).constant(floats({0}, {})).run(3);
+  EXPECT_EQ(y[1].shape(), (Shape{2, 1}));
+  EXPECT_TRUE(std::isnan(values(y[1])[0]));
+}
+
 TEST(BatchNormalization, RefusesTraining) {
   const Tensor one = floats({1}, {1});
   OneNode node("BatchNormalization", 15);
@@ -177,6 +184,35 @@ TEST(Unary, ExactPoints) {
   EXPECT_EQ(at("Round", 2.5F), 2);
   EXPECT_FALSE(std::signbit(at("Neg", 0)));
 }
+
+Tensor bytes(const std::vector<std::uint8_t>& v) {
+  return Tensor::of<std::uint8_t>(DType::uint8, {static_cast<std::int64_t>(v.size())}, v);
+}
+
+TEST(QLinearAdd, ZeroPointsMayBeLeftOut) {
+  OneNode node("QLinearAdd", 1, "com.microsoft");
+  node.input(bytes({1, 2, 255})).constant(scalar(0.5F)).absent();
+  node.input(bytes({1, 1, 255})).constant(scalar(0.5F)).absent().constant(scalar(2));
+  const Tensor y = node.run()[0];
+  // (0.5 + 0.5) / 2, (1 + 0.5) / 2, 255 / 2: ties to even.
+  EXPECT_EQ(std::vector<std::uint8_t>(y.values<std::uint8_t>().begin(), y.values<std::uint8_t>().end()),
+            (std::vector<std::uint8_t>{0, 1, 128}));
+  OneNode bad("QLinearAdd", 1, "com.microsoft");
+  bad.input(bytes({1})).constant(scalar(1));
+  EXPECT_THROW(bad.run(), Error);
+}
+
+TEST(QLinearConcat, RescalesEachPart) {
+  OneNode node("QLinearConcat", 1, "com.microsoft");
+  const Tensor zero = Tensor::of<std::uint8_t>(DType::uint8, {}, std::vector<std::uint8_t>{0});
+  node.constant(scalar(1)).constant(zero).input(bytes({1, 3})).constant(scalar(0.5F)).constant(zero);
+  node.input(bytes({7})).constant(scalar(100)).constant(zero).attribute("axis", std::int64_t{0});
+  const Tensor y = node.run()[0];
+  EXPECT_EQ(std::vector<std::uint8_t>(y.values<std::uint8_t>().begin(), y.values<std::uint8_t>().end()),
+            (std::vector<std::uint8_t>{0, 2, 255}));
+}
+
+TEST(Max, RefusesInputsLeftOut) { EXPECT_THROW(OneNode("Max", 13).input(counting({2})).absent().run(), Error); }
 
 TEST(PRelu, SlopeMustFitTheInput) {
   EXPECT_THROW(OneNode("PRelu", 16).input(counting({2})).constant(counting({3, 2})).run(), Error);
