@@ -41,14 +41,14 @@ struct ValueInfo {
 
 /// Quantisation parameters of one QuantizeLinear or DequantizeLinear, as far as they are constants of the model.
 struct Quantization {
-  std::string node;              ///< name of the node, or of its first output
-  std::string op_type;           ///< QuantizeLinear or DequantizeLinear
-  std::string tensor;            ///< the quantized tensor
+  std::string node;     ///< name of the node, or of its first output
+  std::string op_type;  ///< QuantizeLinear or DequantizeLinear
+  std::string tensor;   ///< the quantized tensor
   DType dtype = DType::undefined;
-  Tensor scale;                  ///< undefined type if computed at run time
-  Tensor zero_point;             ///< undefined type if absent (then 0) or computed
-  std::int64_t axis = 1;         ///< meaning for scales of rank 1 and blocked ones
-  std::int64_t block_size = 0;   ///< 0: not blocked
+  Tensor scale;                 ///< undefined type if computed at run time
+  Tensor zero_point;            ///< undefined type if absent (then 0) or computed
+  std::int64_t axis = 1;        ///< meaning for scales of rank 1 and blocked ones
+  std::int64_t block_size = 0;  ///< 0: not blocked
 };
 
 /// Operators of one kind and how often they occur.

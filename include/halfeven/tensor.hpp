@@ -32,7 +32,7 @@ class Tensor {
 
   /// Copies typed values; T is the C++ type of `type` (float for float32, std::int8_t for int8, int4 and int2 ...).
   template <class T>
-  static Tensor of(DType type, Shape shape, std::span<const T> values) {
+  static Tensor of(DType type, Shape shape, std::span<const T> values) {  // NOLINT(performance-unnecessary-value-param)
     return copy(type, std::move(shape), std::as_bytes(values));
   }
 

@@ -78,11 +78,11 @@ std::int64_t integer_max(DType type);
 
 /// Bounds that a model or an input has to respect, checked with overflow-safe arithmetic before memory is taken.
 struct Limits {
-  std::uint64_t model_bytes = std::uint64_t{2} << 30;       ///< of the protobuf file
-  std::uint64_t external_bytes = std::uint64_t{64} << 30;   ///< of one external data file
-  std::uint64_t tensor_bytes = std::uint64_t{8} << 30;      ///< of one tensor, unpacked
-  std::uint64_t nodes = 1'000'000;                          ///< after functions are inlined
-  int function_depth = 32;                                  ///< local functions calling each other
+  std::uint64_t model_bytes = std::uint64_t{2} << 30;      ///< of the protobuf file
+  std::uint64_t external_bytes = std::uint64_t{64} << 30;  ///< of one external data file
+  std::uint64_t tensor_bytes = std::uint64_t{8} << 30;     ///< of one tensor, unpacked
+  std::uint64_t nodes = 1'000'000;                         ///< after functions are inlined
+  int function_depth = 32;                                 ///< local functions calling each other
 };
 
 }  // namespace halfeven

@@ -150,8 +150,8 @@ Summary Model::summary(const std::map<std::string, Shape>& input_shapes) const {
         throw Error(ErrorCode::usage, fmt::format("the model has no input '{}'", name));
       }
       if (bound.value(id).shape && bound.value(id).shape->size() != shape.size()) {
-        throw Error(ErrorCode::usage, fmt::format("input '{}' has rank {}, not {}", name, bound.value(id).shape->size(),
-                                                  shape.size()));
+        throw Error(ErrorCode::usage,
+                    fmt::format("input '{}' has rank {}, not {}", name, bound.value(id).shape->size(), shape.size()));
       }
       bound.value(id).shape = shape;
     }
@@ -233,8 +233,8 @@ std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, co
     if (std::none_of(declared.begin(), declared.end(), [&](const ValueInfo& v) { return v.name == name; })) {
       std::string known;
       for (const ValueInfo& v : declared) known += (known.empty() ? "'" : ", '") + v.name + "'";
-      throw Error(ErrorCode::input, fmt::format("the model has no input '{}'; it has {}", name,
-                                                known.empty() ? "none" : known));
+      throw Error(ErrorCode::input,
+                  fmt::format("the model has no input '{}'; it has {}", name, known.empty() ? "none" : known));
     }
   }
   std::vector<Tensor> values;
@@ -247,14 +247,15 @@ std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, co
     } else if (const auto initial = g.initializers.find(g.inputs[i]); initial != g.initializers.end()) {
       values.push_back(initial->second);
     } else {
-      throw Error(ErrorCode::input, fmt::format("no value for input '{}' ({} {})", declared[i].name,
-                                                to_string(declared[i].dtype),
-                                                declared[i].shape ? to_string(*declared[i].shape) : "of any shape"));
+      throw Error(ErrorCode::input,
+                  fmt::format("no value for input '{}' ({} {})", declared[i].name, to_string(declared[i].dtype),
+                              declared[i].shape ? to_string(*declared[i].shape) : "of any shape"));
     }
   }
   interpreter::Options run;
   run.exact = options.contract == Contract::exact;
-  run.threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  run.threads =
+      options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   run.progress = options.progress;
   if (options.tap) {
     run.tap = [&](ir::ValueId id, const Tensor& tensor) { options.tap(g.value(id).name, tensor); };

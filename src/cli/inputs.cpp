@@ -38,6 +38,7 @@ class Binder {
 
   NamedTensors bind() {
     std::vector<Argument> arguments;
+    arguments.reserve(arguments_.files.size() + arguments_.images.size());
     for (const std::string& text : arguments_.files) arguments.push_back(parse(text, false));
     for (const std::string& text : arguments_.images) arguments.push_back(parse(text, true));
     // What has a name first: the rest takes what is left.
@@ -146,17 +147,12 @@ struct CodeRange {
 };
 std::optional<CodeRange> code_range(DType type) {
   switch (type) {
-    case DType::int4:
-      return CodeRange{-8, 7};
+    case DType::int4: return CodeRange{-8, 7};
     case DType::uint4:
-    case DType::float4e2m1:
-      return CodeRange{0, 15};
-    case DType::int2:
-      return CodeRange{-2, 1};
-    case DType::uint2:
-      return CodeRange{0, 3};
-    default:
-      return std::nullopt;
+    case DType::float4e2m1: return CodeRange{0, 15};
+    case DType::int2: return CodeRange{-2, 1};
+    case DType::uint2: return CodeRange{0, 3};
+    default: return std::nullopt;
   }
 }
 

@@ -18,8 +18,8 @@ namespace halfeven::cli {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMaxHeader = 64 * 1024;  // of a plain array it has some hundred bytes at most
-constexpr std::size_t kMaxRank = 64;           // NumPy's own bound
+constexpr std::size_t kMaxHeader = 65'536;  // of a plain array it has some hundred bytes at most
+constexpr std::size_t kMaxRank = 64;        // NumPy's own bound
 
 struct TypeCode {
   std::string_view code;

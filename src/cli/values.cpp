@@ -30,22 +30,14 @@ struct FloatFormat {
 
 FloatFormat format_of(DType type) {
   switch (type) {
-    case DType::float16:
-      return {5, 10, 15, Specials::ieee};
-    case DType::bfloat16:
-      return {8, 7, 127, Specials::ieee};
-    case DType::float8e4m3fn:
-      return {4, 3, 7, Specials::all_ones};
-    case DType::float8e4m3fnuz:
-      return {4, 3, 8, Specials::negative_zero};
-    case DType::float8e5m2:
-      return {5, 2, 15, Specials::ieee};
-    case DType::float8e5m2fnuz:
-      return {5, 2, 16, Specials::negative_zero};
-    case DType::float4e2m1:
-      return {2, 1, 1, Specials::none};
-    default:
-      throw Error(ErrorCode::other, fmt::format("{} is no small float type", to_string(type)));
+    case DType::float16: return {5, 10, 15, Specials::ieee};
+    case DType::bfloat16: return {8, 7, 127, Specials::ieee};
+    case DType::float8e4m3fn: return {4, 3, 7, Specials::all_ones};
+    case DType::float8e4m3fnuz: return {4, 3, 8, Specials::negative_zero};
+    case DType::float8e5m2: return {5, 2, 15, Specials::ieee};
+    case DType::float8e5m2fnuz: return {5, 2, 16, Specials::negative_zero};
+    case DType::float4e2m1: return {2, 1, 1, Specials::none};
+    default: throw Error(ErrorCode::other, fmt::format("{} is no small float type", to_string(type)));
   }
 }
 
@@ -53,31 +45,21 @@ FloatFormat format_of(DType type) {
 template <class F>
 auto visit(const Tensor& tensor, F f) {
   switch (tensor.dtype()) {
-    case DType::float32:
-      return f(tensor.values<float>());
-    case DType::float64:
-      return f(tensor.values<double>());
+    case DType::float32: return f(tensor.values<float>());
+    case DType::float64: return f(tensor.values<double>());
     case DType::int8:
     case DType::int4:
-    case DType::int2:
-      return f(tensor.values<std::int8_t>());
-    case DType::int16:
-      return f(tensor.values<std::int16_t>());
-    case DType::int32:
-      return f(tensor.values<std::int32_t>());
-    case DType::int64:
-      return f(tensor.values<std::int64_t>());
+    case DType::int2: return f(tensor.values<std::int8_t>());
+    case DType::int16: return f(tensor.values<std::int16_t>());
+    case DType::int32: return f(tensor.values<std::int32_t>());
+    case DType::int64: return f(tensor.values<std::int64_t>());
     case DType::uint8:
     case DType::uint4:
     case DType::uint2:
-    case DType::boolean:
-      return f(tensor.values<std::uint8_t>());
-    case DType::uint16:
-      return f(tensor.values<std::uint16_t>());
-    case DType::uint32:
-      return f(tensor.values<std::uint32_t>());
-    case DType::uint64:
-      return f(tensor.values<std::uint64_t>());
+    case DType::boolean: return f(tensor.values<std::uint8_t>());
+    case DType::uint16: return f(tensor.values<std::uint16_t>());
+    case DType::uint32: return f(tensor.values<std::uint32_t>());
+    case DType::uint64: return f(tensor.values<std::uint64_t>());
     default: {
       const Tensor wide = widen(tensor);
       return f(wide.values<float>());

@@ -50,9 +50,7 @@ class SelectedTensor final : public ExactTensor {
       : ExactTensor(dtype, std::move(shape)), sources_(std::move(sources)), refs_(std::move(refs)) {}
   Approx approx(std::size_t i) const override { return sources_[refs_[i].source]->approx(refs_[i].index); }
   Real exact(std::size_t i) const override { return sources_[refs_[i].source]->exact(refs_[i].index); }
-  bool negative_zero(std::size_t i) const override {
-    return sources_[refs_[i].source]->negative_zero(refs_[i].index);
-  }
+  bool negative_zero(std::size_t i) const override { return sources_[refs_[i].source]->negative_zero(refs_[i].index); }
 
   const std::vector<ExactPtr>& sources() const { return sources_; }
   const std::vector<Ref>& refs() const { return refs_; }

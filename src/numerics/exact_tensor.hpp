@@ -148,7 +148,8 @@ std::int64_t quantize_element(const ExactTensor& x, std::size_t i, double scale,
 
 /// Runs f(begin, end) over [0, n) cut into pieces of at least `grain`, on up to `threads` threads. The first exception
 /// in the order of the pieces is rethrown.
-void parallel_for(std::size_t n, std::size_t grain, int threads, const std::function<void(std::size_t, std::size_t)>& f);
+void parallel_for(std::size_t n, std::size_t grain, int threads,
+                  const std::function<void(std::size_t, std::size_t)>& f);
 
 template <class Formula>
 ExactPtr make_elements(DType dtype, Shape shape, int threads, Formula formula) {
@@ -156,8 +157,9 @@ ExactPtr make_elements(DType dtype, Shape shape, int threads, Formula formula) {
   parallel_for(values.size(), 1024, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) values[i] = formula(i, std::type_identity<Approx>{});
   });
-  return make_computed(dtype, std::move(shape), std::move(values),
-                       [formula = std::move(formula)](std::size_t i) { return formula(i, std::type_identity<Real>{}); });
+  return make_computed(dtype, std::move(shape), std::move(values), [formula = std::move(formula)](std::size_t i) {
+    return formula(i, std::type_identity<Real>{});
+  });
 }
 
 }  // namespace halfeven::numerics

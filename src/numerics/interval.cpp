@@ -93,8 +93,7 @@ Interval operator*(const Interval& a, const Interval& b) {
   mpfr_init2(t, a.precision());
   mpfr_mul(r.low_, a.low_, b.low_, MPFR_RNDD);
   mpfr_mul(r.high_, a.low_, b.low_, MPFR_RNDU);
-  const std::pair<mpfr_srcptr, mpfr_srcptr> others[] = {
-      {a.low_, b.high_}, {a.high_, b.low_}, {a.high_, b.high_}};
+  const std::pair<mpfr_srcptr, mpfr_srcptr> others[] = {{a.low_, b.high_}, {a.high_, b.low_}, {a.high_, b.high_}};
   for (const auto& [x, y] : others) {
     mpfr_mul(t, x, y, MPFR_RNDD);
     mpfr_min(r.low_, r.low_, t, MPFR_RNDD);
@@ -117,12 +116,12 @@ Interval operator/(const Interval& a, const Interval& b) {
   return a * inverse;
 }
 
-#define HALFEVEN_INCREASING(name, function)   \
-  Interval name(const Interval& x) {          \
-    Interval r(x.precision());                \
-    function(r.low_, x.low_, MPFR_RNDD);      \
-    function(r.high_, x.high_, MPFR_RNDU);    \
-    return r;                                 \
+#define HALFEVEN_INCREASING(name, function) \
+  Interval name(const Interval& x) {        \
+    Interval r(x.precision());              \
+    function(r.low_, x.low_, MPFR_RNDD);    \
+    function(r.high_, x.high_, MPFR_RNDU);  \
+    return r;                               \
   }
 HALFEVEN_INCREASING(exp, mpfr_exp)
 HALFEVEN_INCREASING(log, mpfr_log)

@@ -23,9 +23,9 @@ class Real {
   enum class Kind : std::uint8_t { rational, infinity, nan, formula };
 
   Real() = default;
-  Real(Rational value) : value_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
-  Real(std::int64_t value) : value_(value) {}           // NOLINT(google-explicit-constructor)
-  static Real from_double(double value);                ///< any double, infinities and NaN included
+  Real(Rational value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Real(std::int64_t value) : value_(value) {}         // NOLINT(google-explicit-constructor)
+  static Real from_double(double value);              ///< any double, infinities and NaN included
   static Real infinity(bool negative);
   static Real not_a_number();
   static Real from_formula(std::shared_ptr<const Formula> formula);

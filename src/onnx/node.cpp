@@ -141,23 +141,16 @@ ir::Attribute read_attribute(AttributeProto& proto, const std::string& where, Re
   const std::string what = fmt::format("attribute {} of {}", quote(proto.name()), where);
   const std::int32_t type = find_type(proto, what);
   switch (type) {
-    case kFloat:
-      return proto.f();
-    case kInt:
-      return static_cast<std::int64_t>(proto.i());
-    case kString:
-      return std::move(*proto.mutable_s());
-    case kFloats:
-      return std::vector<float>(proto.floats().begin(), proto.floats().end());
-    case kInts:
-      return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
-    case kStrings:
-      return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
+    case kFloat: return proto.f();
+    case kInt: return static_cast<std::int64_t>(proto.i());
+    case kString: return std::move(*proto.mutable_s());
+    case kFloats: return std::vector<float>(proto.floats().begin(), proto.floats().end());
+    case kInts: return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
+    case kStrings: return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
     case kTensor:
       if (!proto.has_t()) throw Error(ErrorCode::model, fmt::format("{} holds no tensor", what));
       return decode_tensor(*proto.mutable_t(), what, context.limits, context.external);
-    default:
-      refuse_type(type, what);
+    default: refuse_type(type, what);
   }
 }
 

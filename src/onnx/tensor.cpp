@@ -184,22 +184,16 @@ Tensor from_int32_data(const Layout& layout, const TensorProto& proto, const std
 
 Tensor from_typed_data(const Layout& layout, const TensorProto& proto, const std::string& what) {
   switch (layout.type) {
-    case DType::float32:
-      return from_entries(layout, proto.float_data(), proto, what);
-    case DType::float64:
-      return from_entries(layout, proto.double_data(), proto, what);
-    case DType::int32:
-      return from_entries(layout, proto.int32_data(), proto, what);
-    case DType::int64:
-      return from_entries(layout, proto.int64_data(), proto, what);
-    case DType::uint64:
-      return from_entries(layout, proto.uint64_data(), proto, what);
+    case DType::float32: return from_entries(layout, proto.float_data(), proto, what);
+    case DType::float64: return from_entries(layout, proto.double_data(), proto, what);
+    case DType::int32: return from_entries(layout, proto.int32_data(), proto, what);
+    case DType::int64: return from_entries(layout, proto.int64_data(), proto, what);
+    case DType::uint64: return from_entries(layout, proto.uint64_data(), proto, what);
     case DType::uint32: {
       if (static_cast<std::size_t>(proto.uint64_data_size()) != layout.elements) fail_on_count(layout, proto, what);
       return Tensor::own(layout.type, layout.dims, narrow(layout, proto.uint64_data(), 4, what));
     }
-    default:
-      return from_int32_data(layout, proto, what);
+    default: return from_int32_data(layout, proto, what);
   }
 }
 

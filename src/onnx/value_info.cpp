@@ -15,18 +15,12 @@ using onnx_schema::TypeProto;
 
 const char* kind_name(const TypeProto& type) {
   switch (type.value_case()) {
-    case TypeProto::kSequenceType:
-      return "a sequence";
-    case TypeProto::kMapType:
-      return "a map";
-    case TypeProto::kOpaqueType:
-      return "an opaque type";
-    case TypeProto::kSparseTensorType:
-      return "a sparse tensor";
-    case TypeProto::kOptionalType:
-      return "an optional";
-    default:
-      return "no tensor";
+    case TypeProto::kSequenceType: return "a sequence";
+    case TypeProto::kMapType: return "a map";
+    case TypeProto::kOpaqueType: return "an opaque type";
+    case TypeProto::kSparseTensorType: return "a sparse tensor";
+    case TypeProto::kOptionalType: return "an optional";
+    default: return "no tensor";
   }
 }
 

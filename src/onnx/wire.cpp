@@ -49,16 +49,11 @@ class FieldReader {
     if (!key || *key >> 3 == 0 || *key >> 32 != 0) return std::nullopt;
     field.number = *key >> 3;
     switch (*key & 7) {
-      case 0:
-        return varint() ? std::optional(field) : std::nullopt;
-      case 1:
-        return skip(8) ? std::optional(field) : std::nullopt;
-      case 5:
-        return skip(4) ? std::optional(field) : std::nullopt;
-      case 2:
-        break;
-      default:
-        return std::nullopt;
+      case 0: return varint() ? std::optional(field) : std::nullopt;
+      case 1: return skip(8) ? std::optional(field) : std::nullopt;
+      case 5: return skip(4) ? std::optional(field) : std::nullopt;
+      case 2: break;
+      default: return std::nullopt;
     }
     const auto length = varint();
     field.payload_start = position();

@@ -1,4 +1,5 @@
-// Add, Sub, Mul, Div (ai.onnx 7, 13, 14): NumPy broadcasting; floats exactly, integers wrap, integer division truncates.
+// Add, Sub, Mul, Div (ai.onnx 7, 13, 14): NumPy broadcasting; floats exactly, integers wrap, integer division
+// truncates.
 #include "ops/common.hpp"
 
 namespace halfeven::ops {

@@ -7,8 +7,9 @@ namespace halfeven::ops {
 std::size_t normalize_axis(const NodeReader& node, std::int64_t axis, std::size_t rank, const char* what) {
   const auto r = static_cast<std::int64_t>(rank);
   if (axis < -r || axis >= r) {
-    node.fail(rank == 0 ? fmt::format("{} {} is invalid for a scalar", what, axis)
-                        : fmt::format("{} {} is invalid for a rank-{} input (allowed {}..{})", what, axis, r, -r, r - 1));
+    node.fail(rank == 0
+                  ? fmt::format("{} {} is invalid for a scalar", what, axis)
+                  : fmt::format("{} {} is invalid for a rank-{} input (allowed {}..{})", what, axis, r, -r, r - 1));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + r : axis);
 }

@@ -19,7 +19,8 @@ namespace halfeven::ops {
 std::size_t normalize_axis(const NodeReader& node, std::int64_t axis, std::size_t rank, const char* what = "axis");
 
 /// Several axes; repeated ones are refused.
-std::vector<std::size_t> normalize_axes(const NodeReader& node, const std::vector<std::int64_t>& axes, std::size_t rank);
+std::vector<std::size_t> normalize_axes(const NodeReader& node, const std::vector<std::int64_t>& axes,
+                                        std::size_t rank);
 
 /// The product of dims[from, to), -1 if one is unknown; fails on overflow.
 std::int64_t dim_product(const NodeReader& node, const Shape& shape, std::size_t from, std::size_t to);
@@ -96,10 +97,9 @@ Data reshape(const Data& source, const Shape& shape);
 /// y[i] = f(x[i]) for a float input 0; f is generic over Approx and Real.
 template <class F>
 Data map_unary(const EvalContext& c, F f) {
-  return numerics::make_elements(c.result_type(), c.result_shape(), c.threads(),
-                                 [x = c.reals(0), f]<class N>(std::size_t i, std::type_identity<N>) -> N {
-                                   return f(numerics::load<N>(*x, i));
-                                 });
+  return numerics::make_elements(
+      c.result_type(), c.result_shape(), c.threads(),
+      [x = c.reals(0), f]<class N>(std::size_t i, std::type_identity<N>) -> N { return f(numerics::load<N>(*x, i)); });
 }
 
 /// y = f(a, b) with broadcasting for float inputs 0 and 1; f is generic over Approx and Real.

@@ -29,8 +29,8 @@ struct Sum {
   ExactPtr right;
   ExactPtr bias;
   double factor;
-  bool integral = false;      // sums[i] is an exact integer, to be multiplied by left and right scale
-  std::vector<double> sums;   // integral mode
+  bool integral = false;             // sums[i] is an exact integer, to be multiplied by left and right scale
+  std::vector<double> sums;          // integral mode
   std::vector<double> left_scales;   // [batches][rows]
   std::vector<double> right_scales;  // [batches][columns], or one entry
 };

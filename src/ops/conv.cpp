@@ -188,7 +188,8 @@ std::vector<TypeShape> infer_conv_transpose(const InferContext& c) {
   if (c.has_input(2) && c.shape(2)) {
     const Shape& bs = *c.shape(2);
     if (bs.size() != 1 || (bs[0] >= 0 && m >= 0 && bs[0] != m)) {
-      c.fail(fmt::format("bias '{}' has shape {}, but there are {} output channels", c.input_name(2), to_string(bs), m));
+      c.fail(
+          fmt::format("bias '{}' has shape {}, but there are {} output channels", c.input_name(2), to_string(bs), m));
     }
   }
   const Shape kernel = spatial(ws);
@@ -247,8 +248,8 @@ std::vector<Data> evaluate_qlinear_conv(const EvalContext& c) {
   numerics::ExactPtr bias;
   if (c.has_input(8)) bias = bias_of_products(c, c.input(8), *x, *w);
   const auto y = convolve(c, {x, w, bias}, DType::float32, c.result_shape(), c.threads());
-  return {quantize(c, *y, "accumulator", c.input(6), c.input(7), {0, 0}, c.result_type(), std::nullopt, true,
-                   c.threads())};
+  return {
+      quantize(c, *y, "accumulator", c.input(6), c.input(7), {0, 0}, c.result_type(), std::nullopt, true, c.threads())};
 }
 
 }  // namespace

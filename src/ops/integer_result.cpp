@@ -12,7 +12,8 @@ numerics::ExactPtr integers_with_zero_point(const EvalContext& c, std::size_t i,
   numerics::Affine affine{integers(q.tensor), {1.0}, {}};
   if (c.has_input(zero_point)) {
     const auto zeros = integers(c.input(zero_point).tensor);
-    const AxisSplit s = zeros.size() == 1 ? AxisSplit{1, 1, std::max<std::size_t>(q.size(), 1)} : split_at(q.shape(), axis);
+    const AxisSplit s =
+        zeros.size() == 1 ? AxisSplit{1, 1, std::max<std::size_t>(q.size(), 1)} : split_at(q.shape(), axis);
     for (std::size_t k = 0; k < affine.integers.size(); ++k) affine.integers[k] -= zeros.at(k / s.inner % s.length);
   }
   return numerics::make_affine(DType::float64, q.shape(), std::move(affine));
@@ -25,7 +26,8 @@ Tensor int32_result(const EvalContext& c, const numerics::ExactTensor& sums) {
     constexpr std::int64_t hi = std::numeric_limits<std::int32_t>::max();
     values[i] = numerics::quantize_element(sums, i, 1.0, lo - 1, hi + 1);
     if (values[i] < lo || values[i] > hi) {
-      c.fail_input(fmt::format("element {} of '{}' does not fit int32", i, c.node().name.empty() ? "the result" : c.node().name));
+      c.fail_input(fmt::format("element {} of '{}' does not fit int32", i,
+                               c.node().name.empty() ? "the result" : c.node().name));
     }
   }
   return make_integers(DType::int32, sums.shape(), values);

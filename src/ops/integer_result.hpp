@@ -13,8 +13,8 @@ numerics::ExactPtr integers_with_zero_point(const EvalContext& c, std::size_t i,
 /// Integer-valued sums as int32. Throws Error{input} naming the element where one does not fit (contract section 6).
 Tensor int32_result(const EvalContext& c, const numerics::ExactTensor& sums);
 
-/// An int32 bias in units of x_scale * w_scale, exactly (contract section 8): x has one scale, w one or one per entry of
-/// the bias.
+/// An int32 bias in units of x_scale * w_scale, exactly (contract section 8): x has one scale, w one or one per entry
+/// of the bias.
 numerics::ExactPtr bias_of_products(const EvalContext& c, const Data& bias, const numerics::ExactTensor& x,
                                     const numerics::ExactTensor& w);
 

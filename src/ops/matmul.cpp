@@ -13,7 +13,7 @@ namespace {
 
 // numpy.matmul: leading dimensions broadcast; a rank-1 operand gets a dimension that the result loses again.
 struct Product {
-  Shape a;      // with at least two dimensions
+  Shape a;  // with at least two dimensions
   Shape b;
   Shape batch;  // broadcast leading dimensions
 };
@@ -58,7 +58,7 @@ numerics::ExactPtr multiply(const NodeReader& node, const numerics::ExactPtr& x,
     return ((*ia)[b] * rows + r) * depth + k;
   };
   plan.right = [ib, depth = plan.depth, columns = plan.columns](std::size_t b, std::size_t k, std::size_t first,
-                                                               std::size_t last, std::size_t* to) {
+                                                                std::size_t last, std::size_t* to) {
     const std::size_t base = ((*ib)[b] * depth + k) * columns;
     for (std::size_t c = first; c < last; ++c) *to++ = base + c;
   };
@@ -138,7 +138,7 @@ numerics::ExactPtr gemm(const NodeReader& node, const numerics::ExactPtr& x, con
     return ta ? k * rows + r : r * depth + k;
   };
   plan.right = [tb, depth = plan.depth, columns = plan.columns](std::size_t, std::size_t k, std::size_t first,
-                                                               std::size_t last, std::size_t* to) {
+                                                                std::size_t last, std::size_t* to) {
     for (std::size_t c = first; c < last; ++c) *to++ = tb ? c * depth + k : k * columns + c;
   };
   if (bias) {
@@ -172,7 +172,8 @@ std::vector<Data> evaluate_gemm(const EvalContext& c) {
   return {gemm(c, c.reals(0), c.reals(1), bias, alpha, c.result_type(), c.result_shape(), c.threads())};
 }
 
-// --- integer and quantized forms --------------------------------------------------------------------------------------
+// --- integer and quantized forms
+// --------------------------------------------------------------------------------------
 
 std::vector<TypeShape> infer_matmul_integer(const InferContext& c) {
   c.require_type(0, {DType::uint8, DType::int8});

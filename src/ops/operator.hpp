@@ -26,11 +26,11 @@ struct TypeShape {
 
 /// The value of a tensor between two operators: real numbers for the four float types, else a plain tensor.
 struct Data {
-  Tensor tensor;                ///< set for every type but float16, bfloat16, float32, float64
-  numerics::ExactPtr reals;     ///< set for those
+  Tensor tensor;             ///< set for every type but float16, bfloat16, float32, float64
+  numerics::ExactPtr reals;  ///< set for those
 
   Data() = default;
-  Data(Tensor t);               // NOLINT(google-explicit-constructor): float tensors become reals
+  Data(Tensor t);  // NOLINT(google-explicit-constructor): float tensors become reals
   Data(numerics::ExactPtr r) : reals(std::move(r)) {}  // NOLINT(google-explicit-constructor)
 
   bool present() const { return reals != nullptr || tensor.dtype() != DType::undefined; }
@@ -148,11 +148,11 @@ enum class PassOn : std::uint8_t {
 
 /// An operator: everything the rest of the house knows about it.
 struct Operator {
-  std::string_view domain;          ///< "" for ai.onnx
+  std::string_view domain;  ///< "" for ai.onnx
   std::string_view name;
-  std::vector<int> versions;        ///< opset versions at which the operator changed, as far as they are served
+  std::vector<int> versions;  ///< opset versions at which the operator changed, as far as they are served
   std::size_t min_inputs = 1;
-  std::size_t max_inputs = 1;       ///< kVariadic: any number
+  std::size_t max_inputs = 1;  ///< kVariadic: any number
   std::size_t max_outputs = 1;
   std::vector<TypeShape> (*infer)(const InferContext&) = nullptr;  ///< one per output of the node
   std::vector<Data> (*evaluate)(const EvalContext&) = nullptr;     ///< one per output of the node

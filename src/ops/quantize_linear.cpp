@@ -133,9 +133,9 @@ void check_parameters(const InferContext& c, std::size_t scale, std::size_t zero
     const std::int64_t least = s[k] == 0 ? 0 : ceil_div(d, s[k]);
     const std::int64_t most = s[k] <= 1 ? std::max<std::int64_t>(where.block_size, least) : ceil_div(d, s[k] - 1) - 1;
     if (!any || where.block_size < least || where.block_size > most) {
-      c.fail(fmt::format("block_size {} with {} scale rows in '{}' does not cover axis {} of length {} (allowed {}..{})",
-                         where.block_size, s[k], c.input_name(scale), where.axis, d, least,
-                         s[k] <= 1 ? "any" : std::to_string(most)));
+      c.fail(fmt::format(
+          "block_size {} with {} scale rows in '{}' does not cover axis {} of length {} (allowed {}..{})",
+          where.block_size, s[k], c.input_name(scale), where.axis, d, least, s[k] <= 1 ? "any" : std::to_string(most)));
     }
   }
 }
@@ -149,8 +149,7 @@ numerics::ExactPtr dequantize(const NodeReader& node, const Data& q, const Data&
     auto codes = numerics::make_floats(q.tensor);
     auto zeros = zero_point.present() ? numerics::make_floats(zero_point.tensor) : nullptr;
     return numerics::make_elements(
-        dtype, q.shape(), 1,
-        [codes, zeros, scales, map]<class N>(std::size_t i, std::type_identity<N>) -> N {
+        dtype, q.shape(), 1, [codes, zeros, scales, map]<class N>(std::size_t i, std::type_identity<N>) -> N {
           const std::size_t k = map(i);
           const N x = numerics::load<N>(*codes, i);
           const N shifted = zeros ? x - numerics::load<N>(*zeros, zeros->size() == 1 ? 0 : k) : x;
@@ -199,8 +198,8 @@ Tensor quantize(const NodeReader& node, const numerics::ExactTensor& x, const st
   };
   const auto refuse_nan = [&](std::size_t i) {
     if (!numerics::is_nan(x, i)) return;
-    node.fail_input(fmt::format("element {} of '{}' is NaN, which has no quantized value", element_name(x.shape(), i),
-                                name));
+    node.fail_input(
+        fmt::format("element {} of '{}' is NaN, which has no quantized value", element_name(x.shape(), i), name));
   };
   if (is_small_float(type)) {
     std::vector<std::byte> bytes(x.size() * storage_size(type));

@@ -26,9 +26,9 @@ std::span<const Operator> operators() {
 
 const Operator* find_operator(std::string_view domain, std::string_view name) {
   const auto all = operators();
-  const auto at = std::lower_bound(all.begin(), all.end(), std::pair(domain, name), [](const Operator& o, const auto& key) {
-    return std::pair(o.domain, o.name) < key;
-  });
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), std::pair(domain, name),
+                       [](const Operator& o, const auto& key) { return std::pair(o.domain, o.name) < key; });
   return at != all.end() && at->domain == domain && at->name == name ? &*at : nullptr;
 }
 

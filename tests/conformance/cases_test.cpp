@@ -45,7 +45,8 @@ TEST_P(Case, IsExactInEveryBit) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Case, testing::ValuesIn(folders_in(std::filesystem::path(HALFEVEN_TEST_DATA) / "cases")),
+INSTANTIATE_TEST_SUITE_P(Cases, Case,
+                         testing::ValuesIn(folders_in(std::filesystem::path(HALFEVEN_TEST_DATA) / "cases")),
                          [](const auto& param) { return test_name(param.param); });
 
 // What the message of each malformed case has to name.
@@ -73,7 +74,8 @@ TEST(MalformedCases, MessagesNameWhatAndWhere) {
       ADD_FAILURE() << name << " was accepted";
     } catch (const Error& e) {
       for (const char* part : parts) {
-        EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << name << ": '" << e.what() << "' lacks " << part;
+        EXPECT_NE(std::string(e.what()).find(part), std::string::npos)
+            << name << ": '" << e.what() << "' lacks " << part;
       }
     }
   }

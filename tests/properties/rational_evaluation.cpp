@@ -75,18 +75,12 @@ double to_double(const Q& x) {
 
 std::pair<std::int64_t, std::int64_t> range_of(DType type) {
   switch (type) {
-    case DType::uint8:
-      return {0, 255};
-    case DType::int8:
-      return {-128, 127};
-    case DType::uint16:
-      return {0, 65535};
-    case DType::int16:
-      return {-32768, 32767};
-    case DType::int4:
-      return {-8, 7};
-    default:
-      throw std::logic_error("no quantized type");
+    case DType::uint8: return {0, 255};
+    case DType::int8: return {-128, 127};
+    case DType::uint16: return {0, 65535};
+    case DType::int16: return {-32768, 32767};
+    case DType::int4: return {-8, 7};
+    default: throw std::logic_error("no quantized type");
   }
 }
 

@@ -36,37 +36,18 @@ std::vector<std::byte> bytes_of(const SmallTensor& tensor) {
   std::vector<std::byte> bytes;
   for (const double v : tensor.values) {
     switch (tensor.dtype) {
-      case DType::float32:
-        append(bytes, static_cast<float>(v));
-        break;
-      case DType::float64:
-        append(bytes, v);
-        break;
+      case DType::float32: append(bytes, static_cast<float>(v)); break;
+      case DType::float64: append(bytes, v); break;
       case DType::float16:
-      case DType::bfloat16:
-        append(bytes, bits_of(v, binary_format(tensor.dtype)));
-        break;
-      case DType::uint8:
-        append(bytes, static_cast<std::uint8_t>(v));
-        break;
+      case DType::bfloat16: append(bytes, bits_of(v, binary_format(tensor.dtype))); break;
+      case DType::uint8: append(bytes, static_cast<std::uint8_t>(v)); break;
       case DType::int8:
-      case DType::int4:
-        append(bytes, static_cast<std::int8_t>(v));
-        break;
-      case DType::uint16:
-        append(bytes, static_cast<std::uint16_t>(v));
-        break;
-      case DType::int16:
-        append(bytes, static_cast<std::int16_t>(v));
-        break;
-      case DType::int32:
-        append(bytes, static_cast<std::int32_t>(v));
-        break;
-      case DType::int64:
-        append(bytes, static_cast<std::int64_t>(v));
-        break;
-      default:
-        throw std::logic_error("no such small tensor");
+      case DType::int4: append(bytes, static_cast<std::int8_t>(v)); break;
+      case DType::uint16: append(bytes, static_cast<std::uint16_t>(v)); break;
+      case DType::int16: append(bytes, static_cast<std::int16_t>(v)); break;
+      case DType::int32: append(bytes, static_cast<std::int32_t>(v)); break;
+      case DType::int64: append(bytes, static_cast<std::int64_t>(v)); break;
+      default: throw std::logic_error("no such small tensor");
     }
   }
   return bytes;
@@ -98,16 +79,11 @@ AttributeProto& attribute(onnx_schema::NodeProto& node, const std::string& name,
 
 BinaryFormat binary_format(DType type) {
   switch (type) {
-    case DType::float16:
-      return {11, -24, 15};
-    case DType::bfloat16:
-      return {8, -133, 127};
-    case DType::float32:
-      return {24, -149, 127};
-    case DType::float64:
-      return {53, -1074, 1023};
-    default:
-      throw std::logic_error("not a float type");
+    case DType::float16: return {11, -24, 15};
+    case DType::bfloat16: return {8, -133, 127};
+    case DType::float32: return {24, -149, 127};
+    case DType::float64: return {53, -1074, 1023};
+    default: throw std::logic_error("not a float type");
   }
 }
 

@@ -1,7 +1,7 @@
 // Reads a model by libonnx and by halfeven, and compares the number of nodes: with_onnx MODEL
-#include <halfeven/halfeven.hpp>
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
+#include <halfeven/halfeven.hpp>
 
 #include <cstddef>
 #include <fstream>
