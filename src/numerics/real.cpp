@@ -1,5 +1,6 @@
 #include "numerics/real.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -47,7 +48,11 @@ Interval enclose(const Formula& f, mpfr_prec_t precision) {
     case Op::erf: return erf(arg(0));
     case Op::tanh: return tanh(arg(0));
     case Op::sigmoid: return one() / (one() + exp(-arg(0)));
-    case Op::softplus: return log1p(exp(arg(0)));
+    case Op::softplus: {
+      const Interval x = arg(0);
+      // x + log1p(exp(-x)) keeps the small term apart, where log1p(exp(x)) would lose it or overflow.
+      return x.sign() > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    }
     case Op::sin: return sin(arg(0));
     case Op::cos: return cos(arg(0));
     case Op::atan: return atan(arg(0));
@@ -59,6 +64,23 @@ Interval enclose(const Formula& f, mpfr_prec_t precision) {
 
 Interval enclose(const Real& x, mpfr_prec_t precision) {
   return x.is_rational() ? Interval(x.rational(), precision) : enclose(*x.formula(), precision);
+}
+
+// Rounds the ends of an enclosure of a formula and answers where they agree. A formula is never a rational number: it
+// lies strictly between two different ends, so an end that is a tie itself still decides (1 - e^-40000 lies in
+// [1 - 2^-128, 1], and 1 / 2 of that is below the tie 1 / 2). `lowest`: no tie has a bit below 2^lowest.
+template <class Round>
+auto round_ends(const Interval& i, long lowest, Round round) -> std::optional<decltype(round(Rational()))> {
+  const Rational low = i.low();
+  const Rational high = i.high();
+  if (low == high) return round(low);
+  const auto inside = [&](const Rational& end, std::int64_t side) {
+    // Less than the distance to any tie, since neither has a bit that small.
+    const long step = end.is_zero() ? lowest : std::min(lowest, end.magnitude() - static_cast<long>(i.precision()));
+    return end + Rational(side).scaled(step - 2);
+  };
+  const auto a = round(inside(low, 1));
+  return a == round(inside(high, -1)) ? std::optional(a) : std::nullopt;
 }
 
 // Tightens the enclosure of x until `decide` answers. No tie that really exists comes here: those are rational.
@@ -129,8 +151,7 @@ std::int64_t to_integer(const Real& x, std::int64_t lo, std::int64_t hi, Roundin
       if (i.high_double() < -0x1p64) return lo;
       return std::nullopt;
     }
-    const std::int64_t a = limited(i.low(), lo, hi, rounding);
-    return a == limited(i.high(), lo, hi, rounding) ? std::optional(a) : std::nullopt;
+    return round_ends(i, -1, [&](const Rational& q) { return limited(q, lo, hi, rounding); });
   });
 }
 
@@ -140,8 +161,7 @@ Real to_integral(const Real& x, Rounding rounding) {
   if (x.is_rational()) return Rational::ratio(rounding(x.rational()), 1);
   const mpz_class n = refine(x, [&](const Interval& i) -> std::optional<mpz_class> {
     if (!i.finite()) return std::nullopt;
-    const mpz_class a = rounding(i.low());
-    return a == rounding(i.high()) ? std::optional(a) : std::nullopt;
+    return round_ends(i, -1, [&](const Rational& q) { return mpz_class(rounding(q)); });
   });
   return Rational::ratio(n, 1);
 }
@@ -394,9 +414,7 @@ double round_to(const Real& x, const FloatFormat& format) {
       if (b < -0x1p1023 && a < b) return -HUGE_VAL;
       return std::nullopt;
     }
-    const double a = round_to(i.low(), format);
-    const double b = round_to(i.high(), format);
-    return a == b ? std::optional(a) : std::nullopt;
+    return round_ends(i, format.lowest - 1, [&](const Rational& q) { return round_to(q, format); });
   });
 }
 

@@ -91,6 +91,9 @@ class Draw {
 
   std::string constant(DType dtype, Shape shape, std::vector<double> values) {
     std::string name = fresh("c");
+    if (is_float(dtype)) {
+      for (double& v : values) v = fitted(v, dtype);
+    }
     graph_.constants.emplace_back(name, SmallTensor{dtype, std::move(shape), std::move(values)});
     return name;
   }
@@ -338,6 +341,7 @@ class Draw {
   }
 
   void image_step(const Made& x) {
+    if (std::count(x.shape.begin() + 1, x.shape.end(), 0) != 0) return general_step(x);
     const std::int64_t channels = x.shape[1];
     const std::int64_t kh = one_of<std::int64_t>({1, 2, 3});
     const std::int64_t kw = one_of<std::int64_t>({1, 2, 3});

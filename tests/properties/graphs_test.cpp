@@ -34,10 +34,20 @@ Outcome run(const SmallGraph& graph, Contract contract = Contract::exact, int th
   return out;
 }
 
-void require_same(const SmallGraph& graph, const std::string& name, const Tensor& got, const Tensor& expected) {
+// What the graph means before it is changed. Graphs without an answer (a NaN reaches QuantizeLinear) are left out.
+Outcome reference(const SmallGraph& graph) {
+  try {
+    return run(graph);
+  } catch (const Error& e) {
+    if (std::string(e.what()).find("NaN") == std::string::npos) throw;
+    RC_DISCARD("NaN");
+  }
+}
+
+void require_same(const std::string& name, const Tensor& got, const Tensor& expected) {
   if (identical(got, expected)) return;
   std::ostringstream text;
-  text << to_text(graph) << "\n'" << name << "' " << to_string(got.dtype()) << to_string(got.shape()) << ", expected "
+  text << "'" << name << "' " << to_string(got.dtype()) << to_string(got.shape()) << ", expected "
        << to_string(expected.dtype()) << to_string(expected.shape());
   if (got.dtype() == expected.dtype() && got.shape() == expected.shape()) {
     const std::size_t width = storage_size(got.dtype());
@@ -54,10 +64,10 @@ void require_same(const SmallGraph& graph, const std::string& name, const Tensor
   RC_FAIL(text.str());
 }
 
-void require_same(const SmallGraph& graph, const Named& got, const Named& expected) {
+void require_same(const Named& got, const Named& expected) {
   for (const auto& [name, tensor] : expected) {
-    if (!got.contains(name)) RC_FAIL(to_text(graph) + "\n'" + name + "' is missing");
-    require_same(graph, name, got.at(name), tensor);
+    if (!got.contains(name)) RC_FAIL("'" + name + "' is missing");
+    require_same(name, got.at(name), tensor);
   }
 }
 
@@ -71,10 +81,9 @@ void against_rationals(const SmallGraph& graph, Contract contract) {
   const Outcome got = run(graph, contract);
   for (const auto& [name, tensor] : expected) {
     RC_ASSERT(got.taps.contains(name));
-    require_same(graph, name, got.taps.at(name), to_tensor(tensor));
+    require_same(name, got.taps.at(name), to_tensor(tensor));
   }
-  for (const std::string& name : graph.outputs)
-    require_same(graph, name, got.outputs.at(name), to_tensor(expected.at(name)));
+  for (const std::string& name : graph.outputs) require_same(name, got.outputs.at(name), to_tensor(expected.at(name)));
 }
 
 TEST(GraphProperties, ExactIsTheRationalEvaluation) {
@@ -87,15 +96,15 @@ TEST(GraphProperties, OnnxFloat32IsTheRationalEvaluation) {
 
 TEST(GraphProperties, ThreadsAndTapsChangeNoBit) {
   for_graphs(0.3, [](const SmallGraph& graph) {
-    const Outcome expected = run(graph);
-    require_same(graph, run(graph, Contract::exact, 4, false).outputs, expected.outputs);
-    require_same(graph, run(graph, Contract::exact, 3, true).taps, expected.taps);
+    const Outcome expected = reference(graph);
+    require_same(run(graph, Contract::exact, 4, false).outputs, expected.outputs);
+    require_same(run(graph, Contract::exact, 3, true).taps, expected.taps);
   });
 }
 
 TEST(GraphProperties, DeadNodesChangeNoBit) {
   for_graphs(0.3, [](const SmallGraph& graph) {
-    const Outcome expected = run(graph);
+    const Outcome expected = reference(graph);
     SmallGraph larger = graph;
     for (std::size_t i = larger.nodes.size(); i-- > 0;) {  // a reader of everything that has a float type
       const std::string name = larger.nodes[i].output;
@@ -106,25 +115,25 @@ TEST(GraphProperties, DeadNodesChangeNoBit) {
       dead.output = "dead" + std::to_string(i);
       larger.nodes.insert(larger.nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1, dead);
     }
-    require_same(graph, run(larger).outputs, expected.outputs);
+    require_same(run(larger).outputs, expected.outputs);
   });
 }
 
 TEST(GraphProperties, MoreOutputsChangeNoBit) {
   for_graphs(0.3, [](const SmallGraph& graph) {
-    const Outcome expected = run(graph);
+    const Outcome expected = reference(graph);
     SmallGraph open = graph;
     for (const SmallNode& n : graph.nodes) {
       if (std::find(open.outputs.begin(), open.outputs.end(), n.output) == open.outputs.end())
         open.outputs.push_back(n.output);
     }
-    require_same(graph, run(open).outputs, expected.taps);
+    require_same(run(open).outputs, expected.taps);
   });
 }
 
 TEST(GraphProperties, CopiedNodesChangeNoBit) {
   for_graphs(0.3, [](const SmallGraph& graph) {
-    const Outcome expected = run(graph);
+    const Outcome expected = reference(graph);
     SmallGraph copied = graph;
     for (std::size_t i = 0; i < copied.nodes.size(); i += 2) {  // the last reader reads a copy
       const std::string original = copied.nodes[i].output;
@@ -140,7 +149,7 @@ TEST(GraphProperties, CopiedNodesChangeNoBit) {
         break;
       }
     }
-    require_same(graph, run(copied).outputs, expected.outputs);
+    require_same(run(copied).outputs, expected.outputs);
   });
 }
 
@@ -152,7 +161,7 @@ TEST(GraphProperties, FoldedConstantsChangeNoBit) {
     } catch (const OutOfRange&) {
       RC_DISCARD("overflow");
     }
-    const Outcome expected = run(graph);
+    const Outcome expected = reference(graph);
     SmallGraph folded = graph;
     folded.nodes.clear();
     const auto constant = constant_tensors(graph);
@@ -167,13 +176,13 @@ TEST(GraphProperties, FoldedConstantsChangeNoBit) {
         folded.nodes.push_back(n);
       }
     }
-    require_same(graph, run(folded).outputs, expected.outputs);
+    require_same(run(folded).outputs, expected.outputs);
   });
 }
 
 TEST(GraphProperties, ReshapeMovesAcrossQuantization) {
   for_graphs(0.3, [](const SmallGraph& graph) {
-    const Outcome expected = run(graph);
+    const Outcome expected = reference(graph);
     SmallGraph moved = graph;
     bool any = false;
     for (std::size_t i = 0; i < moved.nodes.size(); ++i) {
@@ -200,7 +209,7 @@ TEST(GraphProperties, ReshapeMovesAcrossQuantization) {
       i += 2;
     }
     if (!any) return;
-    require_same(graph, run(moved).outputs, expected.outputs);
+    require_same(run(moved).outputs, expected.outputs);
   });
 }
 

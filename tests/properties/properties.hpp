@@ -13,6 +13,9 @@
 
 namespace halfeven::properties {
 
+// How rapidcheck prints a counterexample.
+inline void showValue(const SmallGraph& graph, std::ostream& out) { out << to_text(graph); }
+
 inline std::uint64_t environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
@@ -32,8 +35,10 @@ void for_graphs(double share, Body body) {
   const auto result = rc::detail::checkTestable(
       [&] {
         // The nominal size: the whole range from the first graph on.
-        const SmallGraph graph = draw_graph(
-            [](std::size_t n) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, n)); });
+        const auto pick = [](std::size_t n) {
+          return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, n));
+        };
+        const SmallGraph graph = *rc::gen::exec([&] { return draw_graph(pick); });
         body(graph);
       },
       metadata, params);
