@@ -10,7 +10,25 @@
 
 namespace halfeven::numerics {
 
-enum class Op : std::uint8_t { add, mul, div, neg, sum, exp, log, sqrt, erf, tanh, sigmoid, softplus, sin, cos, atan, pow, pi };
+enum class Op : std::uint8_t {
+  add,
+  mul,
+  div,
+  neg,
+  sum,
+  exp,
+  log,
+  sqrt,
+  erf,
+  tanh,
+  sigmoid,
+  softplus,
+  sin,
+  cos,
+  atan,
+  pow,
+  pi
+};
 
 /// A node of an expression over Reals. Expressions are small: one operator's formula for one element.
 struct Formula {

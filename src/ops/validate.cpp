@@ -73,9 +73,9 @@ const Operator& operator_of(const ir::Graph& graph, const ir::Node& node) {
   }
   if (node.inputs.size() < op->min_inputs || node.inputs.size() > op->max_inputs) {
     reader.fail(fmt::format("{} inputs, but the operator takes {}{}", node.inputs.size(), op->min_inputs,
-                            op->max_inputs == op->min_inputs  ? ""
-                            : op->max_inputs == kVariadic     ? " or more"
-                                                              : fmt::format(" to {}", op->max_inputs)));
+                            op->max_inputs == op->min_inputs ? ""
+                            : op->max_inputs == kVariadic    ? " or more"
+                                                             : fmt::format(" to {}", op->max_inputs)));
   }
   if (node.outputs.empty() || node.outputs.size() > op->max_outputs) {
     reader.fail(fmt::format("{} outputs, but at most {} are served", node.outputs.size(), op->max_outputs));

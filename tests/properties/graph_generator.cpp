@@ -23,16 +23,11 @@ double ulp(double v, DType type) {
 
 std::pair<int, int> range_of(DType type) {
   switch (type) {
-    case DType::uint8:
-      return {0, 255};
-    case DType::int8:
-      return {-128, 127};
-    case DType::uint16:
-      return {0, 65535};
-    case DType::int16:
-      return {-32768, 32767};
-    default:
-      return {-8, 7};
+    case DType::uint8: return {0, 255};
+    case DType::int8: return {-128, 127};
+    case DType::uint16: return {0, 65535};
+    case DType::int16: return {-32768, 32767};
+    default: return {-8, 7};
   }
 }
 
@@ -130,16 +125,11 @@ class Draw {
   double zero_point(DType type) {
     const auto [lo, hi] = range_of(type);
     switch (pick_(5)) {
-      case 0:
-        return 0;
-      case 1:
-        return lo;
-      case 2:
-        return hi;
-      case 3:
-        return std::min(hi, 3);
-      default:
-        return std::min(hi, 128 - 1);
+      case 0: return 0;
+      case 1: return lo;
+      case 2: return hi;
+      case 3: return std::min(hi, 3);
+      default: return std::min(hi, 128 - 1);
     }
   }
 
@@ -436,10 +426,8 @@ class Draw {
 
   void general_step(const Made& x) {
     switch (pick_(17)) {
-      case 0:
-        return qdq(x);
-      case 1:
-        return qdq(x);
+      case 0: return qdq(x);
+      case 1: return qdq(x);
       case 2: {
         const Made y = *partner(x);
         const char* op = one_of<const char*>({"Add", "Add", "Sub", "Mul"});
@@ -455,9 +443,7 @@ class Draw {
         add(op, {x.name, c}, x.dtype, x.shape, *op == 'M' ? x.grain * s : (*op == 'D' ? x.grain / s : x.grain));
         return;
       }
-      case 4:
-        add("Relu", {x.name}, x.dtype, x.shape, x.grain);
-        return;
+      case 4: add("Relu", {x.name}, x.dtype, x.shape, x.grain); return;
       case 5: {
         std::vector<std::string> inputs{x.name, coin() ? "" : constant(x.dtype, {}, {fitted(-1.7, x.dtype)})};
         if (coin()) inputs.push_back(constant(x.dtype, {}, {fitted(6, x.dtype)}));
@@ -473,9 +459,7 @@ class Draw {
         add("HardSigmoid", {x.name}, x.dtype, x.shape, x.grain * 0.2F);
         if (coin()) last().floats["alpha"] = 1.0F / 6;
         return;
-      case 8:
-        add("HardSwish", {x.name}, x.dtype, x.shape, x.grain / 6);
-        return;
+      case 8: add("HardSwish", {x.name}, x.dtype, x.shape, x.grain / 6); return;
       case 9: {
         const Made y = *partner(x);
         const std::size_t axis = pick_(x.shape.size());
@@ -529,9 +513,7 @@ class Draw {
         add("Pad", inputs, x.dtype, shape, x.grain);
         return;
       }
-      case 14:
-        add("Identity", {x.name}, x.dtype, x.shape, x.grain);
-        return;
+      case 14: add("Identity", {x.name}, x.dtype, x.shape, x.grain); return;
       case 15: {
         const std::size_t axis = x.shape[0] == 0 ? 1 + pick_(x.shape.size() - 1) : pick_(x.shape.size());
         const char* op = one_of<const char*>({"ReduceMean", "ReduceMean", "ReduceSum", "ReduceMax"});
