@@ -24,8 +24,10 @@ template <class F>
 Approx step(const Approx& x, F f) {
   if (x.special()) return x;
   if (!std::isfinite(x.err)) return x;
-  const double low = f(x.mid - x.err);
-  return low == f(x.mid + x.err) ? Approx{low + 0.0, 0} : Approx::unknown();
+  if (x.exact()) return {f(x.mid) + 0.0, 0};
+  // One step outwards: the ends are rounded, maybe onto the integer that the true value does not reach.
+  const double low = f(std::nextafter(x.mid - x.err, -HUGE_VAL));
+  return low == f(std::nextafter(x.mid + x.err, HUGE_VAL)) ? Approx{low + 0.0, 0} : Approx::unknown();
 }
 
 }  // namespace
