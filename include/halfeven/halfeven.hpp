@@ -101,6 +101,7 @@ class Model {
 
  private:
   explicit Model(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  friend class ModelAccess;
   std::shared_ptr<const Impl> impl_;
 };
 
@@ -126,6 +127,43 @@ using NamedTensors = std::map<std::string, Tensor>;
 /// are missing, unknown, of the wrong type or shape, or lead to a value without an answer (contract section 6), and
 /// Error{model} where the model itself is at fault.
 std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, const InterpretOptions& options = {});
+
+/// What a pass found at one place of the graph: rewritten into what, or refused and why.
+struct Finding {
+  std::string pass;
+  std::string where;  ///< node, or its first output
+  bool applied = true;
+  std::string text;    ///< what was made of it, or why not
+  std::string advice;  ///< for refusals: the nearest thing that the model's author could change; may be empty
+};
+
+/// One pass that ran, and how much it changed.
+struct PassStep {
+  std::string pass;
+  std::size_t changes = 0;
+  double milliseconds = 0;
+};
+
+/// A fused model and how it came about.
+struct Fusion {
+  Model model;
+  std::vector<PassStep> steps;  ///< in order, needed passes included
+  std::vector<Finding> findings;
+  std::size_t compute_operators = 0;  ///< Conv, ConvTranspose, MatMul, Gemm of the original
+  std::size_t fused_operators = 0;    ///< of these, how many are integer operators now
+};
+
+/// Name and summary of every pass, in the order of the default pipeline.
+std::vector<std::pair<std::string, std::string>> pass_names();
+
+/// Turns the QDQ graph into integer operators. `passes` is a comma-separated list; empty: all of them. Changes no bit
+/// of any result under Contract::exact. Throws Error{usage} for an unknown pass.
+Fusion fuse(const Model& model, std::string_view passes = {});
+
+/// The model as an ONNX file. Fused operators that ONNX lacks are model-local functions of domain "halfeven", whose
+/// bodies are what they replace, so other runtimes can run them. Throws Error{other} if it cannot be written.
+std::vector<std::byte> serialize(const Model& model);
+void save(const Model& model, const std::filesystem::path& path);
 
 /// The version of the library: "0.1.0".
 std::string_view version();

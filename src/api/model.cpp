@@ -18,13 +18,6 @@
 namespace halfeven {
 namespace {
 
-std::shared_ptr<const Model::Impl> make(ir::Graph graph) {
-  auto impl = std::make_shared<Model::Impl>();
-  impl->graph = std::move(graph);
-  impl->facts = ops::validate(impl->graph);
-  return impl;
-}
-
 ValueInfo describe(const ir::Graph& graph, ir::ValueId id, bool input) {
   const ir::Value& v = graph.value(id);
   return {v.name, v.dtype, v.shape, v.dim_names, input && graph.initializers.contains(id)};
@@ -77,11 +70,11 @@ std::string_view to_string(Contract contract) { return contract == Contract::exa
 std::string_view version() { return "0.1.0"; }
 
 Model Model::load(const std::filesystem::path& path, const Limits& limits) {
-  return Model(make(onnx::import_model(path, limits)));
+  return ModelAccess::make(onnx::import_model(path, limits));
 }
 
 Model Model::load(std::span<const std::byte> bytes, const Limits& limits, const std::filesystem::path& folder) {
-  return Model(make(onnx::import_model(bytes, limits, folder)));
+  return ModelAccess::make(onnx::import_model(bytes, limits, folder));
 }
 
 std::vector<ValueInfo> Model::inputs() const {

@@ -12,4 +12,16 @@ struct Model::Impl {
   ops::Facts facts;
 };
 
+/// Makes Models for the other parts of the library.
+class ModelAccess {
+ public:
+  /// Validates the graph. Throws Error{model}.
+  static Model make(ir::Graph graph) {
+    auto impl = std::make_shared<Model::Impl>();
+    impl->graph = std::move(graph);
+    impl->facts = ops::validate(impl->graph);
+    return Model(std::move(impl));
+  }
+};
+
 }  // namespace halfeven

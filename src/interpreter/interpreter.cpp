@@ -40,8 +40,13 @@ Data rounded(const Data& d, int threads) {
 
 class Run {
  public:
-  Run(const ir::Graph& graph, const ops::Facts& facts, const Options& options)
-      : graph_(graph), facts_(facts), options_(options), held_(graph.values.size()), uses_(graph.values.size(), 0) {
+  Run(const ir::Graph& graph, const ops::Facts& facts, const Options& options, bool tapped = true)
+      : graph_(graph),
+        facts_(facts),
+        options_(options),
+        tapped_(tapped),
+        held_(graph.values.size()),
+        uses_(graph.values.size(), 0) {
     for (const ir::Node& node : graph.nodes) {
       for (const ir::ValueId id : node.inputs) {
         if (id.present()) ++uses_[id.index];
@@ -52,9 +57,16 @@ class Run {
 
   void set(ir::ValueId id, const Tensor& tensor) { held_[id.index] = std::make_shared<Held>(Data(tensor)); }
 
+  void share(ir::ValueId id, std::shared_ptr<Held> value) { held_[id.index] = std::move(value); }
+  std::shared_ptr<Held> shared(ir::ValueId id) const { return held_[id.index]; }
+
   void step(const ir::Node& node) {
     try {
-      evaluate(node);
+      if (node.body) {
+        evaluate_body(node);
+      } else {
+        evaluate(node);
+      }
     } catch (const Error& e) {
       if (!e.node().empty()) throw;
       throw Error(e.code(), ir::describe(graph_, node) + ": " + e.what(), ir::label(graph_, node));
@@ -70,6 +82,31 @@ class Run {
   }
 
  private:
+  // A group: its nodes one after the other, tensors passing in and out with both their forms.
+  void evaluate_body(const ir::Node& node) {
+    std::vector<ops::TypeShape> types;
+    std::vector<std::optional<Tensor>> constants;
+    for (const ir::ValueId id : node.inputs) {
+      if (id.present()) {
+        show(*held_[id.index], types, constants);
+      } else {
+        types.emplace_back();
+        constants.emplace_back();
+      }
+    }
+    const auto bound = std::make_shared<const ops::BoundBody>(ops::bind_body(*node.body, types, constants));
+    Run inner(bound->graph, bound->facts, options_, false);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].present()) inner.share(bound->graph.inputs[i], held_[node.inputs[i].index]);
+    }
+    for (const ir::Node& step : bound->graph.nodes) inner.step(step);
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      const auto result = inner.shared(bound->graph.outputs[k]);
+      result->read();  // what is lazy refers to the body, which ends here
+      put(node.outputs[k], result);
+    }
+  }
+
   void evaluate(const ir::Node& node) {
     const Operator& op = ops::operator_of(graph_, node);
     std::vector<std::shared_ptr<Held>> held;
@@ -143,29 +180,51 @@ class Run {
         constants.emplace_back();
         continue;
       }
-      const Data& d = held[i]->unrounded();
-      types.push_back({d.dtype(), d.shape()});
-      if (!d.reals) {
-        constants.emplace_back(d.tensor);
-      } else if (d.size() <= kShownFloats) {
-        const Data& r = held[i]->read();
-        constants.emplace_back(numerics::round_tensor(*r.reals, r.dtype(), 1));
-      } else {
-        constants.emplace_back();
-      }
+      show(*held[i], types, constants);
     }
     try {
-      return ops::infer(graph_, node, op, std::move(types), std::move(constants));
+      auto results = ops::infer(graph_, node, op, std::move(types), std::move(constants));
+      for (const ops::TypeShape& r : results) check_size(node, r);
+      return results;
     } catch (const Error& e) {
       // The graph is valid as declared: what fails now, fails for the shapes that the inputs brought.
       throw Error(ErrorCode::input, e.what(), e.node());
     }
   }
 
-  void keep(ir::ValueId id, Held value) {
-    auto held = std::make_shared<Held>(std::move(value));
+  // Before memory is taken for a result.
+  void check_size(const ir::Node& node, const ops::TypeShape& result) const {
+    std::uint64_t bytes = storage_size(result.dtype);
+    if (!result.shape) return;
+    for (const std::int64_t d : *result.shape) {
+      if (d < 0 || d == 0) return;
+      if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(d), &bytes) || bytes > options_.tensor_bytes) {
+        ops::NodeReader(graph_, node)
+            .fail_input("a result of shape " + to_string(*result.shape) + " is larger than the limit of " +
+                        std::to_string(options_.tensor_bytes) + " bytes a tensor");
+      }
+    }
+  }
+
+  // What inference may see of a tensor: type, shape, and the value of integers and small floats.
+  static void show(Held& held, std::vector<ops::TypeShape>& types, std::vector<std::optional<Tensor>>& constants) {
+    const Data& d = held.unrounded();
+    types.push_back({d.dtype(), d.shape()});
+    if (!d.reals) {
+      constants.emplace_back(d.tensor);
+    } else if (d.size() <= kShownFloats) {
+      const Data& r = held.read();
+      constants.emplace_back(numerics::round_tensor(*r.reals, r.dtype(), 1));
+    } else {
+      constants.emplace_back();
+    }
+  }
+
+  void keep(ir::ValueId id, Held value) { put(id, std::make_shared<Held>(std::move(value))); }
+
+  void put(ir::ValueId id, const std::shared_ptr<Held>& held) {
     held_[id.index] = uses_[id.index] > 0 ? held : nullptr;
-    if (options_.tap) {
+    if (options_.tap && tapped_) {
       const Data& d = held->read();
       options_.tap(id, d.reals ? numerics::round_tensor(*d.reals, d.dtype(), options_.threads) : d.tensor);
     }
@@ -174,6 +233,7 @@ class Run {
   const ir::Graph& graph_;
   const ops::Facts& facts_;
   const Options& options_;
+  bool tapped_;  // the nodes of a group's body are not
   std::vector<std::shared_ptr<Held>> held_;
   std::vector<std::size_t> uses_;
 };

@@ -13,6 +13,7 @@ namespace halfeven::interpreter {
 struct Options {
   bool exact = true;  ///< contract section 1; false: section 2
   int threads = 1;
+  std::uint64_t tensor_bytes = Limits{}.tensor_bytes;  ///< largest tensor that an operator may make
   std::function<void(std::size_t done, std::size_t total)> progress;
   /// Every tensor that a node computes, as an ordinary reader sees it, rounded to its type.
   std::function<void(ir::ValueId id, const Tensor& tensor)> tap;

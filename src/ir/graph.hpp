@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -43,6 +44,8 @@ struct Value {
 using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>,
                                std::vector<std::string>, Tensor>;
 
+struct Graph;
+
 /// One operator call. `domain` is "" for ai.onnx. `version` is the opset version that the model imports for the domain.
 struct Node {
   std::string name;
@@ -52,6 +55,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, Attribute> attributes;
+  /// What a group stands for: a node with a body (domain "halfeven") means the composition of the body's nodes, the
+  /// roundings between them included. The body's inputs and outputs are the node's, in order. Null for plain operators.
+  std::shared_ptr<const Graph> body;
 };
 
 /// A directed acyclic graph of nodes in topological order, ties by original position.

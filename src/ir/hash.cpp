@@ -3,6 +3,7 @@
 #include <bit>
 #include <map>
 
+#include "ir/digest.hpp"
 #include "ir/graph.hpp"
 #include "ir/sha256.hpp"
 
@@ -41,6 +42,14 @@ void add_attributes(Sha256& sha, const std::map<std::string, Attribute>& attribu
     sha.text(name).number(attribute.index());
     std::visit([&](const auto& value) { add_item(sha, value); }, attribute);
   }
+}
+
+void add_operator(Sha256& sha, const Node& node) {
+  sha.number(as_number(Tag::node)).text(node.domain).text(node.op_type);
+  sha.number(static_cast<std::uint64_t>(node.version)).number(node.outputs.size());
+  for (const ValueId id : node.outputs) sha.number(id.present());
+  add_attributes(sha, node.attributes);
+  if (node.body) sha.text(structural_hash(*node.body));
 }
 
 class Hasher {
@@ -85,12 +94,9 @@ class Hasher {
 
   Digest hash_node(const Node& node) {
     Sha256 sha;
-    sha.number(as_number(Tag::node)).text(node.domain).text(node.op_type);
-    sha.number(static_cast<std::uint64_t>(node.version)).number(node.inputs.size());
+    add_operator(sha, node);
+    sha.number(node.inputs.size());
     for (const ValueId id : node.inputs) sha.bytes(value(id));
-    sha.number(node.outputs.size());
-    for (const ValueId id : node.outputs) sha.number(id.present());
-    add_attributes(sha, node.attributes);
     const Digest digest = sha.digest();
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].present()) continue;
@@ -124,6 +130,18 @@ class Hasher {
 };
 
 }  // namespace
+
+std::string digest(const Tensor& tensor) {
+  Sha256 sha;
+  add_tensor(sha, tensor);
+  return to_hex(sha.digest());
+}
+
+std::string digest(const Node& node) {
+  Sha256 sha;
+  add_operator(sha, node);
+  return to_hex(sha.digest());
+}
 
 std::string structural_hash(const Graph& graph) { return Hasher(graph).hash(); }
 

@@ -68,7 +68,11 @@ std::string to_text(const Graph& graph) {
   for (const auto& [id, tensor] : graph.initializers) {
     text += fmt::format("initializer {}: {}\n", text_of(graph, id), text_of(tensor));
   }
-  for (const Node& node : graph.nodes) text += node_text(graph, node) + "\n";
+  for (const Node& node : graph.nodes) {
+    text += node_text(graph, node) + "\n";
+    if (!node.body) continue;
+    for (const Node& inner : node.body->nodes) text += "    " + node_text(*node.body, inner) + "\n";
+  }
   for (const ValueId id : graph.outputs) {
     text += fmt::format("output {}: {}\n", text_of(graph, id), type_text(graph.value(id)));
   }

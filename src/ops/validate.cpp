@@ -102,6 +102,39 @@ bool passes_on(const Operator& op, std::size_t input, DType from, DType to) {
   return false;
 }
 
+namespace {
+
+std::vector<TypeShape> types_of(const ir::Graph& graph, const std::vector<ir::ValueId>& ids) {
+  std::vector<TypeShape> types;
+  for (const ir::ValueId id : ids) {
+    types.push_back(id.present() ? TypeShape{graph.value(id).dtype, graph.value(id).shape} : TypeShape{});
+  }
+  return types;
+}
+
+void infer_all(ir::Graph& graph, Facts& facts);
+
+}  // namespace
+
+BoundBody bind_body(const ir::Graph& body, const std::vector<TypeShape>& inputs,
+                    const std::vector<std::optional<Tensor>>& constants) {
+  BoundBody bound{body, {}};
+  if (inputs.size() != body.inputs.size()) {
+    throw Error(ErrorCode::model,
+                fmt::format("a group of {} inputs is called with {}", body.inputs.size(), inputs.size()));
+  }
+  for (ir::Value& v : bound.graph.values) v = {v.name, DType::undefined, std::nullopt, {}};
+  bound.facts.constant.assign(body.values.size(), false);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ir::Value& v = bound.graph.value(body.inputs[i]);
+    v.dtype = inputs[i].dtype;
+    v.shape = inputs[i].shape;
+    if (constants[i]) bound.facts.known.emplace(body.inputs[i], *constants[i]);
+  }
+  infer_all(bound.graph, bound.facts);
+  return bound;
+}
+
 Facts validate(ir::Graph& graph) {
   ir::sort_and_check(graph);
   Facts facts;
@@ -118,13 +151,32 @@ Facts validate(ir::Graph& graph) {
     facts.known.emplace(id, tensor);
     facts.constant[id.index] = true;
   }
+  infer_all(graph, facts);
+  return facts;
+}
+
+namespace {
+
+void infer_all(ir::Graph& graph, Facts& facts) {
   for (const ir::Node& node : graph.nodes) {
+    if (node.body) {
+      std::vector<std::optional<Tensor>> known;
+      for (const ir::ValueId id : node.inputs) {
+        const auto at = facts.known.find(id);
+        known.push_back(at == facts.known.end() ? std::nullopt : std::optional(at->second));
+      }
+      const BoundBody bound = bind_body(*node.body, types_of(graph, node.inputs), known);
+      const auto results = types_of(bound.graph, bound.graph.outputs);
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        reconcile(graph, node, graph.value(node.outputs[k]), results.at(k));
+      }
+      continue;
+    }
     const Operator& op = operator_of(graph, node);
-    std::vector<TypeShape> types;
+    const std::vector<TypeShape> types = types_of(graph, node.inputs);
     std::vector<std::optional<Tensor>> constants;
     bool constant = true;
     for (const ir::ValueId id : node.inputs) {
-      types.push_back(id.present() ? TypeShape{graph.value(id).dtype, graph.value(id).shape} : TypeShape{});
       const auto known = facts.known.find(id);
       constants.push_back(known == facts.known.end() ? std::nullopt : std::optional(known->second));
       constant = constant && (!id.present() || facts.constant[id.index]);
@@ -145,7 +197,8 @@ Facts validate(ir::Graph& graph) {
       if (k < values.size()) facts.known.emplace(id, values[k]);
     }
   }
-  return facts;
 }
+
+}  // namespace
 
 }  // namespace halfeven::ops

@@ -21,6 +21,15 @@ struct Facts {
 /// as possible, shape of every value and writes them into the graph. Throws Error{model} naming node and tensor.
 Facts validate(ir::Graph& graph);
 
+/// A body with the types and known values of a group's inputs, its own types and shapes inferred. `inputs` and
+/// `constants` are as long as the body's inputs.
+struct BoundBody {
+  ir::Graph graph;
+  Facts facts;
+};
+BoundBody bind_body(const ir::Graph& body, const std::vector<TypeShape>& inputs,
+                    const std::vector<std::optional<Tensor>>& constants);
+
 /// Types of the node's outputs for inputs of the given types and known values. Checks their number.
 std::vector<TypeShape> infer(const ir::Graph& graph, const ir::Node& node, const Operator& op,
                              std::vector<TypeShape> inputs, std::vector<std::optional<Tensor>> constants);
