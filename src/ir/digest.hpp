@@ -7,8 +7,6 @@
 
 namespace halfeven::ir {
 
-/// Of type, shape and bits.
-std::string digest(const Tensor& tensor);
 /// Of operator, version, attributes, body and which outputs are present: all but what the node reads.
 std::string digest(const Node& node);
 

@@ -131,12 +131,6 @@ class Hasher {
 
 }  // namespace
 
-std::string digest(const Tensor& tensor) {
-  Sha256 sha;
-  add_tensor(sha, tensor);
-  return to_hex(sha.digest());
-}
-
 std::string digest(const Node& node) {
   Sha256 sha;
   add_operator(sha, node);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include <halfeven/error.hpp>
 
@@ -13,26 +14,28 @@ namespace halfeven::passes {
 
 namespace {
 
-constexpr int kMostRounds = 64;
+constexpr int kMostRounds = 1000;
 
 class Runner {
  public:
   Runner(const ir::Graph& graph, std::span<const Pass> table, Observer observer, void* context)
       : table_(table), observer_(observer), context_(context), result_{graph, {}, {}} {}
 
-  // What the pass needs, to a joint fixpoint; then the pass.
-  void apply(const Pass& pass) {
+  // What the pass needs, then the pass, until none of them changes anything: so the pass finds the normal form that it
+  // starts from and leaves one.
+  std::size_t apply(const Pass& pass) {
     std::vector<const Pass*> order;
     std::vector<std::string_view> path;
     collect(pass, order, path);
-    order.pop_back();  // the pass itself
-    for (int round = 0; !order.empty(); ++round) {
+    std::size_t total = 0;
+    for (int round = 0;; ++round) {
+      // Every pass runs on the joint normal form of those before it, which are what it needs.
       std::size_t changes = 0;
-      for (const Pass* needed : order) changes += step(*needed);
-      if (changes == 0) break;
+      for (std::size_t k = 0; k < order.size() && changes == 0; ++k) changes = step(*order[k]);
+      total += changes;
+      if (changes == 0) return total;
       check_rounds(round, pass.name);
     }
-    step(pass);
   }
 
   static void check_rounds(int round, std::string_view what) {
@@ -65,6 +68,9 @@ class Runner {
   }
 
   std::size_t step(const Pass& pass) {
+    // A pass is a function: what changed nothing before changes nothing on the same graph.
+    const auto idle = idle_at_.find(pass.name);
+    if (idle != idle_at_.end() && idle->second == version_) return 0;
     const auto start = std::chrono::steady_clock::now();
     Rewrite rewrite = pass.rewrite(result_.graph);
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
@@ -73,7 +79,10 @@ class Runner {
     // Refusals of an earlier run of the same pass are out of date.
     std::erase_if(result_.findings, [&](const Finding& f) { return !f.applied && f.pass == pass.name; });
     result_.findings.insert(result_.findings.end(), rewrite.findings.begin(), rewrite.findings.end());
-    if (rewrite.changes > 0) {
+    if (rewrite.changes == 0) {
+      idle_at_.insert_or_assign(pass.name, version_);
+    } else {
+      ++version_;
       if (observer_ != nullptr) observer_(context_, done, result_.graph, rewrite.graph);
       result_.graph = std::move(rewrite.graph);
     }
@@ -84,7 +93,19 @@ class Runner {
   Observer observer_;
   void* context_;
   PipelineResult result_;
+  std::size_t version_ = 0;                              // counts the graphs
+  std::map<std::string_view, std::size_t> idle_at_;      // the graph that a pass last left as it was
 };
+
+}  // namespace
+
+namespace {
+
+const Pass& known_pass(const std::string& name) {
+  const Pass* pass = find_pass(name);
+  if (pass == nullptr) throw Error(ErrorCode::usage, "there is no pass '" + name + "'");
+  return *pass;
+}
 
 }  // namespace
 
@@ -143,24 +164,16 @@ std::string Pipeline::text() const {
 
 PipelineResult Pipeline::run(const ir::Graph& graph, Observer observer, void* context) const {
   Runner runner(graph, passes(), observer, context);
-  for (const std::string& name : names_) {
-    const Pass* pass = find_pass(name);
-    if (pass == nullptr) throw Error(ErrorCode::usage, "there is no pass '" + name + "'");
-    runner.apply(*pass);
-  }
+  for (const std::string& name : names_) runner.apply(known_pass(name));
   return runner.take();
 }
 
 PipelineResult Pipeline::run_to_fixpoint(const ir::Graph& graph) const {
-  PipelineResult total{graph, {}, {}};
+  Runner runner(graph, passes(), nullptr, nullptr);
   for (int round = 0;; ++round) {
-    PipelineResult once = run(total.graph);
     std::size_t changes = 0;
-    for (const Step& step : once.steps) changes += step.changes;
-    total.steps.insert(total.steps.end(), once.steps.begin(), once.steps.end());
-    total.findings.insert(total.findings.end(), once.findings.begin(), once.findings.end());
-    total.graph = std::move(once.graph);
-    if (changes == 0) return total;
+    for (const std::string& name : names_) changes += runner.apply(known_pass(name));
+    if (changes == 0) return runner.take();
     Runner::check_rounds(round, text());
   }
 }

@@ -34,7 +34,7 @@ struct Rewrite {
 struct Pass {
   std::string_view name;
   std::string_view summary;
-  std::vector<std::string_view> needs;      ///< passes whose normal form this one starts from
+  std::vector<std::string_view> needs;      ///< passes whose joint normal form this one starts from and leaves
   Rewrite (*rewrite)(const ir::Graph&);     ///< the rewrite alone, without what it needs
 };
 
@@ -52,7 +52,9 @@ struct Step {
 
 struct PipelineResult {
   ir::Graph graph;
-  std::vector<Step> steps;         ///< in order, needed passes included, those that changed nothing too
+  /// In order, needed passes included, those that changed nothing too; a pass is not run again on a graph that it has
+  /// left as it was.
+  std::vector<Step> steps;
   std::vector<Finding> findings;   ///< of the last run of each pass that decides; applied ones of every run
 };
 
@@ -73,7 +75,7 @@ class Pipeline {
 
   /// Applies the passes in turn, each with what it needs. A validity check follows every change.
   PipelineResult run(const ir::Graph& graph, Observer observer = nullptr, void* context = nullptr) const;
-  /// Applies the sequence again until it changes nothing. Throws Error{other} if that takes more than 64 rounds.
+  /// Applies the sequence again until it changes nothing. Throws Error{other} if that takes more than 1,000 rounds.
   PipelineResult run_to_fixpoint(const ir::Graph& graph) const;
 
  private:
