@@ -9,6 +9,7 @@
 #include <halfeven/error.hpp>
 
 #include "ir/quote.hpp"
+#include "onnx/own_functions.hpp"
 #include "onnx/value_info.hpp"
 
 namespace halfeven::onnx {
@@ -129,6 +130,8 @@ Functions::Key Functions::key_of(const ParsedNode& node) {
 
 bool Functions::contains(const ParsedNode& node) const { return functions_.contains(key_of(node)); }
 
+bool Functions::expands(const ParsedNode& node) const { return node.node.domain != kOwnDomain && contains(node); }
+
 Function Functions::read(FunctionProto& proto) {
   Function function;
   function.name = function_text(normal_domain(proto.domain()), proto.name(), proto.overload());
@@ -145,7 +148,7 @@ Function Functions::read(FunctionProto& proto) {
   for (NodeProto& node_proto : *proto.mutable_node()) {
     ParsedNode parsed = read_node(node_proto, context_);
     const std::string who = describe(node_proto) + " in " + function.name;
-    if (!contains(parsed)) {
+    if (!expands(parsed)) {
       parsed.node.version = find_version(function.opsets, parsed.node.domain, function.name, who);
     }
     for (const AttributeReference& reference : parsed.references) {
@@ -216,6 +219,13 @@ void Functions::charge(std::size_t bytes) {
   }
 }
 
+void Functions::count(std::size_t nodes) {
+  steps_ += nodes;
+  if (steps_ > context_.limits.nodes) {
+    fail(fmt::format("the model has more than {} nodes after its functions are expanded", context_.limits.nodes));
+  }
+}
+
 ValueId Functions::new_value(ir::Graph& graph, const ir::Value& value, const std::string& prefix) {
   if (names_.empty()) {
     for (const ir::Value& existing : graph.values) names_.emplace(existing.name, 0);
@@ -236,15 +246,17 @@ ValueId Functions::new_value(ir::Graph& graph, const ir::Value& value, const std
 void Functions::append(ir::Graph& graph, ParsedNode node) { append(graph, std::move(node), Call{}); }
 
 void Functions::append(ir::Graph& graph, ParsedNode node, const Call& call) {
-  if (++steps_ > context_.limits.nodes) {
-    fail(fmt::format("the model has more than {} nodes after its functions are expanded", context_.limits.nodes));
-  }
+  count(1);
   drop_trailing_absent(node.node.inputs);
   if (!contains(node)) {
     graph.nodes.push_back(std::move(node.node));
     return;
   }
-  const Function& function = find(node);
+  Function& function = find(node);
+  if (!expands(node)) {
+    append_own(graph, std::move(node), function);
+    return;
+  }
   Entry& entry = functions_.at(key_of(node));
   const std::string who = call_text(graph, node.node);
   const std::string label = ir::label(graph, node.node);
@@ -256,6 +268,75 @@ void Functions::append(ir::Graph& graph, ParsedNode node, const Call& call) {
   entry.active = true;
   expand(graph, function, node.node, {label.empty() ? node.node.op_type : label, call.depth + 1});
   entry.active = false;
+}
+
+// What a call of a function of domain "halfeven" is: a table or a group. The file decides what a group means, but not
+// what a table does.
+void Functions::append_own(ir::Graph& graph, ParsedNode node, Function& function) {
+  const std::string who = call_text(graph, node.node);
+  const std::string label = ir::label(graph, node.node);
+  if (node.node.version != kOwnVersion) {
+    fail(fmt::format("{} is of version {} of domain '{}'; version {} is supported", who, node.node.version, kOwnDomain,
+                     kOwnVersion),
+         label);
+  }
+  const auto absent = [](ValueId id) { return !id.present(); };
+  if (node.node.inputs.size() != function.inputs || node.node.outputs.size() != function.outputs.size() ||
+      std::any_of(node.node.inputs.begin(), node.node.inputs.end(), absent) ||
+      std::any_of(node.node.outputs.begin(), node.node.outputs.end(), absent)) {
+    fail(fmt::format("{} has to have the {} inputs and {} outputs of {}, none left out", who, function.inputs,
+                     function.outputs.size(), function.name),
+         label);
+  }
+  if (!node.node.attributes.empty()) {
+    fail(fmt::format("{} sets attribute {}, which {} does not have", who, quote(node.node.attributes.begin()->first),
+                     function.name),
+         label);
+  }
+  if (function.op_type.empty()) {
+    ir::Graph body = body_of(function);
+    const auto opset = function.opsets.find("");
+    const auto table = table_body(node.node.op_type, opset == function.opsets.end() ? 0 : opset->second);
+    if (table && ir::structural_hash(*table) != ir::structural_hash(body)) {
+      fail(fmt::format("{} has another body than that operator", function.name), label);
+    }
+    function.op_type = table ? kTable : group_operator(node.node.op_type);
+    if (!table) {
+      body.name = function.op_type;
+      function.body = std::make_shared<const ir::Graph>(std::move(body));
+    }
+  }
+  if (function.body) count(function.body->nodes.size());
+  node.node.op_type = function.op_type;
+  node.node.body = function.body;
+  graph.nodes.push_back(std::move(node.node));
+}
+
+ir::Graph Functions::body_of(const Function& function) const {
+  if (!function.parameters.empty()) {
+    fail(fmt::format("{} has attribute {}; functions of domain '{}' have none", function.name,
+                     quote(function.parameters.begin()->first), kOwnDomain));
+  }
+  ir::Graph body;
+  body.opsets = function.opsets;
+  for (const ir::Value& value : function.values)
+    body.values.push_back({value.name, DType::undefined, std::nullopt, {}});
+  for (std::uint32_t i = 0; i < function.inputs; ++i) body.inputs.push_back({i});
+  for (const std::uint32_t output : function.outputs) body.outputs.push_back({output});
+  for (const ParsedNode& inner : function.nodes) {
+    if (contains(inner) || inner.node.domain == kOwnDomain) {
+      fail(fmt::format("{} in {} calls a function, which those of domain '{}' cannot", call_text(body, inner.node),
+                       function.name, kOwnDomain));
+    }
+    body.nodes.push_back(inner.node);
+    drop_trailing_absent(body.nodes.back().inputs);
+  }
+  try {
+    ir::sort_and_check(body);
+  } catch (const Error& error) {
+    fail(fmt::format("{}: {}", function.name, error.what()), error.node());
+  }
+  return body;
 }
 
 void Functions::expand(ir::Graph& graph, const Function& function, const ir::Node& node, const Call& call) {
@@ -311,7 +392,7 @@ void Functions::expand(ir::Graph& graph, const Function& function, const ir::Nod
   for (const auto& [source, target] : passed_on) {
     const int version = find_version(function.opsets.contains("") ? function.opsets : graph.opsets, "", function.name,
                                      "the Identity that passes an input on");
-    append(graph, {{{}, {}, kIdentity, version, {source}, {target}, {}}, {}, {}}, call);
+    append(graph, {{{}, {}, kIdentity, version, {source}, {target}, {}, nullptr}, {}, {}}, call);
   }
 }
 

@@ -1,8 +1,10 @@
-// Local functions of a model: read when first called, expanded in place of their calls.
+// Local functions of a model: read when first called, expanded in place of their calls. Those of domain "halfeven"
+// become groups instead (see own_functions.hpp).
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -36,6 +38,8 @@ struct Function {
   std::vector<std::uint32_t> outputs;  ///< indices into values
   std::vector<ParsedNode> nodes;
   std::map<std::string, std::optional<ir::Attribute>> parameters;  ///< attributes and their defaults
+  std::string op_type;                                             ///< domain "halfeven": the operator that it is
+  std::shared_ptr<const ir::Graph> body;                           ///< domain "halfeven": of groups; made when called
 };
 
 class Functions {
@@ -44,6 +48,8 @@ class Functions {
   Functions(onnx_schema::ModelProto& model, ReadContext& context);
 
   bool contains(const ParsedNode& node) const;
+  /// Whether append() replaces the node, so that its domain needs no version: a call of a function that is expanded.
+  bool expands(const ParsedNode& node) const;
 
   /// Appends the node to the graph, or the nodes of the function that it calls. `node` is complete, its names resolved
   /// to the graph's values. Throws Error{model} for a call that does not fit the function, recursion, and growth beyond
@@ -63,6 +69,9 @@ class Functions {
   void read_values(onnx_schema::FunctionProto& proto, Function& function,
                    std::unordered_map<std::string, std::uint32_t>& names);
   void append(ir::Graph& graph, ParsedNode node, const Call& call);
+  void append_own(ir::Graph& graph, ParsedNode node, Function& function);
+  ir::Graph body_of(const Function& function) const;
+  void count(std::size_t nodes);
   void expand(ir::Graph& graph, const Function& function, const ir::Node& node, const Call& call);
   ir::ValueId new_value(ir::Graph& graph, const ir::Value& value, const std::string& prefix);
   void charge(std::size_t bytes);

@@ -126,7 +126,7 @@ class Importer {
                          quote(parsed.references[0].name), who),
              label(node_proto));
       }
-      if (!functions_.contains(parsed)) {
+      if (!functions_.expands(parsed)) {
         parsed.node.version = find_version(graph_.opsets, parsed.node.domain, "the model", who);
       }
       for (const std::string& name : node_proto.input()) parsed.node.inputs.push_back(intern(name));

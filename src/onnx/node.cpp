@@ -131,10 +131,14 @@ std::string attribute_type_name(std::int32_t type) {
              : fmt::format("number {}", type);
 }
 
-bool is_of_type(const ir::Attribute& attribute, std::int32_t type) {
+std::int32_t attribute_type(const ir::Attribute& attribute) {
   // In the order of ir::Attribute's alternatives.
   constexpr std::array<std::int32_t, 7> kTypes = {kInt, kFloat, kString, kInts, kFloats, kStrings, kTensor};
-  return type == kUndefined || kTypes[attribute.index()] == type;
+  return kTypes[attribute.index()];
+}
+
+bool is_of_type(const ir::Attribute& attribute, std::int32_t type) {
+  return type == kUndefined || attribute_type(attribute) == type;
 }
 
 ir::Attribute read_attribute(AttributeProto& proto, const std::string& where, ReadContext& context) {

@@ -48,8 +48,10 @@ ir::Attribute read_attribute(onnx_schema::AttributeProto& proto, const std::stri
 /// Domain, operator, name, overload and attributes; neither version nor inputs nor outputs. Throws Error{model}.
 ParsedNode read_node(onnx_schema::NodeProto& proto, ReadContext& context);
 
-/// Whether `attribute` is of the type that the file numbers `type` (0 fits all), and how messages call a type.
+/// Whether `attribute` is of the type that the file numbers `type` (0 fits all), that number, and how messages call a
+/// type.
 bool is_of_type(const ir::Attribute& attribute, std::int32_t type);
+std::int32_t attribute_type(const ir::Attribute& attribute);
 std::string attribute_type_name(std::int32_t type);
 
 }  // namespace halfeven::onnx
