@@ -66,6 +66,7 @@ TEST(Decisions, CompareAndSignSeeWhatDoublesDoNot) {
   EXPECT_EQ(sign(*one({0x1p-60, 0x1p-50}, Real(Rational(0))), 0), 0);
   const ExactPtr nan = one({std::nan(""), 0}, Real::not_a_number());
   EXPECT_EQ(compare(*a, 0, *nan, 0), std::nullopt);
+  EXPECT_EQ(compare(*affine({1}, 1), 0, *nan, 0), std::nullopt);
   EXPECT_EQ(compare(*nan, 0, *nan, 0), std::nullopt);
   EXPECT_EQ(sign(*nan, 0), std::nullopt);
   EXPECT_TRUE(is_nan(*nan, 0));

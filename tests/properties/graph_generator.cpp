@@ -111,6 +111,28 @@ class Draw {
     return out;
   }
 
+  // Powers of two that add up to a tie of the type and a little more or less: a sum in doubles loses the little.
+  std::vector<double> telescope(DType type, std::size_t n) {
+    reseed();
+    telescoping_ = true;
+    const int p = binary_format(type).precision;
+    // Rows of 17: just below the tie, and then terms that lift the sum over it but that a double loses one by one.
+    const bool rows = coin();
+    std::vector<double> out(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t place = rows ? std::min<std::size_t>(i % 17, 3) : i % 3;
+      if (place < 2) {
+        out[i] = place == 0 ? 1 : std::ldexp(1, -p);
+      } else if (rows) {
+        out[i] = place == 2 ? -0x1p-51 : 0x1p-54;
+      } else {
+        out[i] = std::ldexp(whole(0, 1) == 0 ? -1 : 1, -p - whole(1, 40));
+      }
+      out[i] = fitted(out[i], type);
+    }
+    return out;
+  }
+
   std::vector<double> codes(DType type, std::size_t n) {
     reseed();
     const auto [lo, hi] = range_of(type);
@@ -150,9 +172,12 @@ class Draw {
     const std::string name = fresh("x");
     if (coin()) {
       const double grain = draw_scale();
-      graph_.inputs.emplace_back(name, SmallTensor{type_, shape, contents(type_, count(shape), grain)});
+      const std::size_t n = count(shape);
+      const bool sums = pick_(5) == 0;
+      graph_.inputs.emplace_back(name,
+                                 SmallTensor{type_, shape, sums ? telescope(type_, n) : contents(type_, n, grain)});
       made_.push_back({name, type_, shape, grain});
-      if (coin()) qdq(newest());
+      if (!sums && coin()) qdq(newest());
       return;
     }
     const DType code = one_of({DType::uint8, DType::uint8, DType::int8, DType::int8, DType::uint16, DType::int16});
@@ -253,6 +278,7 @@ class Draw {
   std::string weight(DType dtype, const Shape& shape, std::int64_t axis, double& grain) {
     const std::size_t n = count(shape);
     grain = fitted(draw_scale(), dtype);
+    if (telescoping_ && coin()) return constant(dtype, shape, std::vector<double>(n, 1));
     if (pick_(4) == 0) return constant(dtype, shape, contents(dtype, n, grain));
     const DType code = one_of({DType::int8, DType::int8, DType::uint8, DType::int4});
     const std::string q = constant(code, shape, codes(code, n));
@@ -530,6 +556,7 @@ class Draw {
         if (x.dtype == DType::float64 || x.dtype == to || to == DType::float64) return qdq(x);
         add("Cast", {x.name}, to, x.shape, x.grain);
         last().integers["to"] = static_cast<std::int64_t>(to);
+        if (coin()) qdq(newest());
         return;
       }
     }
@@ -555,6 +582,7 @@ class Draw {
   SmallGraph graph_;
   std::vector<Made> made_;
   DType type_ = DType::float32;
+  bool telescoping_ = false;
   std::size_t names_ = 0;
 };
 

@@ -94,6 +94,23 @@ TEST(GraphProperties, OnnxFloat32IsTheRationalEvaluation) {
   for_graphs(0.5, [](const SmallGraph& graph) { against_rationals(graph, Contract::onnx_float32); });
 }
 
+// 1 + 2^-24 - 2^-51 and fourteen times 2^-54: above the tie, while doubles added in turn stay below it.
+TEST(GraphProperties, SumsThatDoublesLose) {
+  SmallTensor x{DType::float32, {1, 17}, std::vector<double>(17, 0x1p-54)};
+  x.values[0] = 1;
+  x.values[1] = 0x1p-24;
+  x.values[2] = -0x1p-51;
+  SmallGraph graph;
+  graph.inputs = {{"x", x}};
+  graph.constants = {{"ones", {DType::float32, {17, 1}, std::vector<double>(17, 1)}}};
+  graph.nodes = {{"MatMul", {"x", "ones"}, "y", {}, {}, {}, {}}};
+  graph.outputs = {"y"};
+  for (const Contract contract : {Contract::exact, Contract::onnx_float32}) {
+    EXPECT_EQ(run(graph, contract).outputs.at("y").values<float>()[0], 1 + 0x1p-23F);
+  }
+  EXPECT_EQ(evaluate(graph, true).at("y").values[0], 1 + 0x1p-23);
+}
+
 TEST(GraphProperties, ThreadsAndTapsChangeNoBit) {
   for_graphs(0.3, [](const SmallGraph& graph) {
     const Outcome expected = reference(graph);
