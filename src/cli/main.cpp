@@ -5,7 +5,9 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <new>
+#include <string>
 #include <string_view>
 
 #include <halfeven/halfeven.hpp>
@@ -23,6 +25,7 @@ constexpr std::string_view kExamples = R"(Examples:
   halfeven run model.onnx --input ids=ids.npy --input mask=mask.npy --check
   halfeven run classifier.onnx --image cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   halfeven inspect model.onnx --nodes
+  halfeven fuse model.onnx -o fused.onnx --explain
 
 Exit codes: 0 good, 1 a check failed, 2 wrong usage, 3 unusable model, 4 unusable input, 5 anything else)";
 
@@ -44,8 +47,11 @@ int run_command(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("halfeven {}", halfeven::version()));
   app.footer(std::string(kExamples));
   app.require_subcommand(1);
-  const halfeven::cli::Command run = halfeven::cli::add_run(app);
-  const halfeven::cli::Command inspect = halfeven::cli::add_inspect(app);
+  const std::map<std::string, halfeven::cli::Command> commands{
+      {"run", halfeven::cli::add_run(app)},
+      {"inspect", halfeven::cli::add_inspect(app)},
+      {"fuse", halfeven::cli::add_fuse(app)},
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
@@ -54,7 +60,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::usage, fmt::format("{} (see halfeven --help)", error.what()));
   }
-  return app.got_subcommand("run") ? run() : inspect();
+  return commands.at(app.get_subcommands().front()->get_name())();
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class CommandTest(unittest.TestCase):
 
     def test_help_and_version(self):
         self.assertRegex(self.expect(0, "--version").stdout, r"^halfeven \d+\.\d+\.\d+\n$")
-        for arguments in (["--help"], ["run", "--help"], ["inspect", "--help"]):
+        for arguments in (["--help"], ["run", "--help"], ["inspect", "--help"], ["fuse", "--help"]):
             self.assertIn("Usage:", self.expect(0, *arguments).stdout)
 
     def test_run_writes_the_right_outputs(self):
@@ -131,6 +131,48 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(summary["hash"], r"^[0-9a-f]{64}$")
         self.assertIn("QuantizeLinear", [operator["op_type"] for operator in summary["operators"]])
 
+    def test_fuse_changes_no_output(self):
+        for number in ("01", "31", "43"):
+            folder = case(number)
+            fused = self.folder / f"{number}.onnx"
+            self.expect(0, "fuse", folder / "model.onnx", "-o", fused)
+            arguments = [f"--input={folder / 'input_0.npy'}", "--json"]
+            before = self.expect(0, "run", folder / "model.onnx", *arguments).stdout
+            after = self.expect(0, "run", fused, *arguments).stdout
+            self.assertEqual(json.loads(before)["outputs"], json.loads(after)["outputs"], number)
+
+    def test_fuse_says_what_it_did(self):
+        text = self.expect(0, "fuse", EXAMPLE / "model.onnx", "--explain").stdout
+        self.assertRegex(text, r"pass +changes\n")
+        self.assertRegex(text, r"\nConv +53 +0\n")
+        self.assertRegex(text, r"\nfused 54 of 54 compute operators ")
+        self.assertRegex(text, r"\nbuild-tables\n  \d+ nodes become a table of 256 entries \(\d+\)\n      \S")
+        report = json.loads(self.expect(0, "fuse", EXAMPLE / "model.onnx", "--explain", "--json").stdout)
+        self.assertEqual((report["compute_operators"], report["fused_operators"]), (54, 54))
+        for finding in report["findings"]:
+            self.assertTrue(finding["pass"] and finding["where"] and finding["text"], finding)
+            self.assertIn(finding["where"], text)
+            self.assertIn(finding["text"], text)
+
+    def test_fuse_with_chosen_passes(self):
+        names = [line.split()[0] for line in self.expect(0, "fuse", "--list-passes").stdout.splitlines()[1:]]
+        self.assertIn("fuse-qdq", names)
+        listed = json.loads(self.expect(0, "fuse", "--list-passes", "--json").stdout)
+        self.assertEqual([entry["pass"] for entry in listed], names)
+        report = json.loads(self.expect(0, "fuse", self.model, "--passes", "eliminate-dead", "--json").stdout)
+        self.assertEqual([step["pass"] for step in report["steps"]], ["eliminate-dead"])
+        self.assertEqual(report["fused_operators"], 0)
+
+    def test_fused_files_are_the_same_every_time(self):
+        files = []
+        for value in ("0", "85", "170"):
+            out = self.folder / f"{value}.onnx"
+            environment = {**os.environ, "MALLOC_PERTURB_": value}
+            result = halfeven("fuse", EXAMPLE / "model.onnx", "-o", out, env=environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            files.append(out.read_bytes())
+        self.assertEqual(len(set(files)), 1)
+
     def test_pictures(self):
         options = "--channels bgr --mean 0.5 --std 0.5 --resize pad --size 48x192 --json".split()
         for file, upright in (("text.png", True), ("text_upside_down.png", False)):
@@ -166,6 +208,8 @@ class CommandTest(unittest.TestCase):
         self.expect(2, "run", EXAMPLE / "model.onnx", "--image", EXAMPLE / "text.png", message="--size")
         self.expect(2, "inspect", self.model, "--shape", "nonsense")
         self.expect(2, "inspect", self.model, "--shape", "nowhere=1x2", message="nowhere")
+        self.expect(2, "fuse", message="MODEL")
+        self.expect(2, "fuse", self.model, "--passes", "fuse-all", message="fuse-all")
 
     # 3: unusable model
 
@@ -180,6 +224,8 @@ class CommandTest(unittest.TestCase):
         empty = self.folder / "empty.onnx"
         empty.write_bytes(b"no model at all")
         self.expect(3, "run", empty)
+        self.expect(3, "fuse", empty, "-o", self.folder / "fused.onnx")
+        self.assertFalse((self.folder / "fused.onnx").exists())
 
     # 4: unusable input
 
@@ -219,6 +265,8 @@ class CommandTest(unittest.TestCase):
         wall.write_bytes(b"")
         self.expect(5, "run", self.model, "--input", self.input, "--output-dir", wall, message="wall")
         self.expect(5, "run", self.model, "--input", self.input, "--dump-hashes", wall / "x", message="wall")
+        self.expect(5, "fuse", self.folder / "nothing.onnx", message="nothing.onnx")
+        self.expect(5, "fuse", self.model, "-o", wall / "x.onnx", message="wall")
 
     def test_full_disk(self):
         if not os.path.exists("/dev/full"):
