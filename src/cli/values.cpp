@@ -69,7 +69,7 @@ auto visit(const Tensor& tensor, F f) {
 
 template <class T>
 bool is_nan(T value) {
-  return value != value;
+  return value != value;  // NOLINT(misc-redundant-expression)
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ Data map_unary(const EvalContext& c, F f) {
 template <class F>
 Data map_binary(const EvalContext& c, F f) {
   const Shape& out = c.result_shape();
-  auto a = c.reals(0);
-  auto b = c.reals(1);
+  const auto& a = c.reals(0);
+  const auto& b = c.reals(1);
   // Equal shapes need no index.
   auto ia = a->shape() == out ? std::vector<std::size_t>{} : broadcast_indices(a->shape(), out);
   auto ib = b->shape() == out ? std::vector<std::size_t>{} : broadcast_indices(b->shape(), out);
