@@ -55,7 +55,7 @@ std::vector<Data> cumsum(const EvalContext& c) {
         [&](std::size_t i, std::uint64_t v) { sums[i] = static_cast<std::int64_t>(v); });
     return {make_integers(c.result_type(), shape, sums)};
   }
-  const numerics::ExactPtr x = c.reals(0);
+  const numerics::ExactPtr& x = c.reals(0);
   std::vector<numerics::Approx> sums(x->size());
   accumulate(
       walk, numerics::Approx{}, [&](std::size_t i) { return x->approx(i); },

@@ -1,5 +1,5 @@
-// halfeven.Table 1: y = table[x - least value of x's type], for 8- and 16-bit x. What a chain of unary operators between
-// DequantizeLinear and QuantizeLinear comes to.
+// halfeven.Table 1: y = table[x - least value of x's type], for 8- and 16-bit x. What a chain of unary operators
+// between DequantizeLinear and QuantizeLinear comes to.
 #include <fmt/format.h>
 
 #include "ops/common.hpp"

@@ -126,8 +126,8 @@ class BuildTables {
     if (!moves_data(node) || node.op_type == "Pad") return false;
     ir::Node moved = node;
     moved.inputs[0] = inner.inputs[0];
-    moved.outputs[0] = e_.add_value(e_.graph().value(inner.inputs[0]).name + "_moved",
-                                    e_.graph().value(inner.inputs[0]).dtype);
+    moved.outputs[0] =
+        e_.add_value(e_.graph().value(inner.inputs[0]).name + "_moved", e_.graph().value(inner.inputs[0]).dtype);
     const ir::ValueId source = moved.outputs[0];
     e_.remove_node(n);
     e_.remove_node(*t);

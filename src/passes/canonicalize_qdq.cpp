@@ -1,5 +1,5 @@
-// canonicalize-qdq: one DequantizeLinear for each reader; no operators that do nothing; no QuantizeLinear right behind a
-// DequantizeLinear of the same parameters (the quotient is the integer itself, so one pair says nothing).
+// canonicalize-qdq: one DequantizeLinear for each reader; no operators that do nothing; no QuantizeLinear right behind
+// a DequantizeLinear of the same parameters (the quotient is the integer itself, so one pair says nothing).
 #include "passes/editor.hpp"
 #include "passes/pass.hpp"
 #include "passes/qdq.hpp"

@@ -2,7 +2,8 @@
 // quantization saturates there anyway.
 //
 // QuantizeLinear is monotone and reads Relu's and Clip's input unrounded (contract section 1, rule 4), so
-// Q(min(max(u, lo), hi)) = min(max(Q(u), Q(lo)), Q(hi)). The bounds are found by quantizing lo and hi exactly: no epsilon.
+// Q(min(max(u, lo), hi)) = min(max(Q(u), Q(lo)), Q(hi)). The bounds are found by quantizing lo and hi exactly: no
+// epsilon.
 #include <cmath>
 #include <limits>
 
@@ -51,8 +52,9 @@ Rewrite rewrite(const ir::Graph& graph) {
   std::vector<Finding> refusals;
   const auto clips = [&](ir::ValueId id) {
     const auto p = e.producer(id);
-    return p && e.node(*p).domain.empty() && (e.node(*p).op_type == "Relu" || e.node(*p).op_type == "Clip") ? p
-                                                                                                       : std::nullopt;
+    return p && e.node(*p).domain.empty() && (e.node(*p).op_type == "Relu" || e.node(*p).op_type == "Clip")
+               ? p
+               : std::nullopt;
   };
   // From the last clip to the first: a chain of them is undone one by one.
   for (std::size_t n = e.node_count(); n-- > 0;) {
@@ -109,7 +111,10 @@ Rewrite rewrite(const ir::Graph& graph) {
 }  // namespace
 
 Pass clamp_integers_pass() {
-  return {kName, "Relu and Clip become integer bounds, or nothing where the quantization saturates", {"canonicalize-qdq"}, rewrite};
+  return {kName,
+          "Relu and Clip become integer bounds, or nothing where the quantization saturates",
+          {"canonicalize-qdq"},
+          rewrite};
 }
 
 }  // namespace halfeven::passes

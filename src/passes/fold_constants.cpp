@@ -23,7 +23,8 @@ bool small_enough(const ops::TypeShape& t) {
   return bytes > 0 ? bytes <= kMostBytes : storage_size(t.dtype) > 0;
 }
 
-std::vector<Tensor> evaluate(const ir::Graph& graph, const ir::Node& node, const std::vector<std::optional<Tensor>>& in) {
+std::vector<Tensor> evaluate(const ir::Graph& graph, const ir::Node& node,
+                             const std::vector<std::optional<Tensor>>& in) {
   const ops::Operator& op = ops::operator_of(graph, node);
   std::vector<ops::TypeShape> types;
   std::vector<ops::Data> data;
@@ -49,9 +50,8 @@ Rewrite rewrite(const ir::Graph& graph) {
     const ir::Node node = e.node(n);
     if (node.body || is_dequantize(node)) continue;
     std::vector<Tensor> values;
-    const bool shape_known = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ir::ValueId id) {
-      return !id.present() || facts.known.contains(id);
-    });
+    const bool shape_known = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                         [&](ir::ValueId id) { return !id.present() || facts.known.contains(id); });
     if (shape_known) {
       for (const ir::ValueId id : node.outputs) values.push_back(id.present() ? facts.known.at(id) : Tensor());
     } else {

@@ -45,8 +45,8 @@ Rewrite rewrite(const ir::Graph& graph) {
                               "put QuantizeLinear and DequantizeLinear in front of it"});
       continue;
     }
-    out.findings.push_back({kName, where, true,
-                            "Q" + op_type + " with a float result" + (bias ? " and the bias behind it" : ""), ""});
+    out.findings.push_back(
+        {kName, where, true, "Q" + op_type + " with a float result" + (bias ? " and the bias behind it" : ""), ""});
     make_group(e, r, e.node(bias ? *bias : n).outputs[0], "Q" + op_type, where);
   }
   out.changes = e.changes();
@@ -57,7 +57,10 @@ Rewrite rewrite(const ir::Graph& graph) {
 }  // namespace
 
 Pass fuse_float_output_pass() {
-  return {kName, "convolutions and products with quantized inputs and a float result", {"build-tables", "fuse-qdq"}, rewrite};
+  return {kName,
+          "convolutions and products with quantized inputs and a float result",
+          {"build-tables", "fuse-qdq"},
+          rewrite};
 }
 
 }  // namespace halfeven::passes

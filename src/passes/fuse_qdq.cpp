@@ -67,9 +67,9 @@ Rewrite rewrite(const ir::Graph& graph) {
     if (named == nullptr) {
       const ir::Node& before = e.node(*source);
       if (before.body || !is_float(graph.value(e.node(n).inputs[0]).dtype)) continue;
-      refuse(ir::describe(graph, before) +
-                 (is_elementwise(before) || is_heavy(before) ? " is read by others, too, or is a graph output"
-                                                             : " is no operator that can be fused"),
+      refuse(ir::describe(graph, before) + (is_elementwise(before) || is_heavy(before)
+                                                ? " is read by others, too, or is a graph output"
+                                                : " is no operator that can be fused"),
              "quantize each reader's input on its own");
       continue;
     }

@@ -49,10 +49,12 @@ class KeepOrder {
       return refuse(*m, "its indices are read: quantizing first could make ties of different values");
     }
     if (!p->per_tensor() || p->scales[0] == 0) return refuse(*m, "is quantized per axis", "quantize per tensor");
-    if (opset_ < 12 || bits(p->type) != 8) return refuse(*m, "ONNX has this operator for 8-bit integers only, since opset 12");
+    if (opset_ < 12 || bits(p->type) != 8)
+      return refuse(*m, "ONNX has this operator for 8-bit integers only, since opset 12");
     // MaxPool passes unrounded values on (rule 4); a reduction reads rounded ones.
     if (is_reduction(node) && !reads_as_is(e_, node.inputs[0])) {
-      return refuse(*m, "reads a computed tensor, which it rounds to float first", "quantize the tensor in front of it, too");
+      return refuse(*m, "reads a computed tensor, which it rounds to float first",
+                    "quantize the tensor in front of it, too");
     }
     if (!p->ascending()) {
       if (!is_reduction(node)) return refuse(*m, "has a negative output scale, and ONNX has no MinPool");
@@ -88,10 +90,13 @@ class KeepOrder {
     if (!arg && all[0] != all[1]) return refuse(n, "compares tensors of different quantisation parameters");
     if (opset_ < 13) return refuse(n, "ONNX has this operator for integers since opset 13");
     if (!all[0].ascending()) {
-      static const std::map<std::string, std::string> mirrored{
-          {"ArgMax", "ArgMin"}, {"ArgMin", "ArgMax"},           {"Equal", "Equal"},
-          {"Greater", "Less"},  {"GreaterOrEqual", "LessOrEqual"}, {"Less", "Greater"},
-          {"LessOrEqual", "GreaterOrEqual"}};
+      static const std::map<std::string, std::string> mirrored{{"ArgMax", "ArgMin"},
+                                                               {"ArgMin", "ArgMax"},
+                                                               {"Equal", "Equal"},
+                                                               {"Greater", "Less"},
+                                                               {"GreaterOrEqual", "LessOrEqual"},
+                                                               {"Less", "Greater"},
+                                                               {"LessOrEqual", "GreaterOrEqual"}};
       node.op_type = mirrored.at(node.op_type);
     }
     out_.findings.push_back({kName, ir::label(e_.graph(), node), true, "compares integers", ""});
@@ -108,6 +113,8 @@ Rewrite rewrite(const ir::Graph& graph) { return KeepOrder(graph).run(graph); }
 
 }  // namespace
 
-Pass keep_order_pass() { return {kName, "MaxPool, ReduceMax, ArgMax and comparisons work on integers", {"canonicalize-qdq"}, rewrite}; }
+Pass keep_order_pass() {
+  return {kName, "MaxPool, ReduceMax, ArgMax and comparisons work on integers", {"canonicalize-qdq"}, rewrite};
+}
 
 }  // namespace halfeven::passes

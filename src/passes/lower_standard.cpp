@@ -1,7 +1,7 @@
 // lower-standard: groups that standard ONNX operators can say become these: QLinearConv and QLinearMatMul.
 //
-// QLinearConv's bias is in units of x_scale * w_scale, exactly. A bias whose scale is that product rounded to float32, as
-// quantizers store it, is another number: such a group stays what it is.
+// QLinearConv's bias is in units of x_scale * w_scale, exactly. A bias whose scale is that product rounded to float32,
+// as quantizers store it, is another number: such a group stays what it is.
 #include <algorithm>
 
 #include "numerics/format.hpp"
@@ -101,9 +101,14 @@ class Lower {
     };
     const ir::ValueId ys = outer(group, quantize->inputs[1]);
     const ir::ValueId yz = quantize->inputs.size() > 2 ? outer(group, quantize->inputs[2]) : ir::ValueId{};
-    node.inputs = {x->tensor, x->scale, zero(x->zero, x->tensor, x->scale),
-                   w->tensor, w->scale, zero(w->zero, w->tensor, w->scale),
-                   ys,        zero(yz, group.outputs[0], ys)};
+    node.inputs = {x->tensor,
+                   x->scale,
+                   zero(x->zero, x->tensor, x->scale),
+                   w->tensor,
+                   w->scale,
+                   zero(w->zero, w->tensor, w->scale),
+                   ys,
+                   zero(yz, group.outputs[0], ys)};
     if (bias.present()) node.inputs.push_back(bias);
     e_.remove_node(n);
     e_.add_node(std::move(node));

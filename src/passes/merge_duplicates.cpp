@@ -29,9 +29,8 @@ Rewrite rewrite(const ir::Graph& graph) {
     if (e.constant(id) == nullptr) continue;
     const std::string key = look(tensor);
     const auto [from, to] = constants.equal_range(key);
-    const auto twin = std::find_if(from, to, [&, &t = tensor](const auto& entry) {
-      return identical(graph.initializers.at(entry.second), t);
-    });
+    const auto twin = std::find_if(
+        from, to, [&, &t = tensor](const auto& entry) { return identical(graph.initializers.at(entry.second), t); });
     if (twin == to) {
       constants.emplace(key, id);
       continue;
@@ -55,8 +54,8 @@ Rewrite rewrite(const ir::Graph& graph) {
       same[node.outputs[0].index] = same[first.outputs[0].index];
       if (!e.readers(first.outputs[0]).empty()) {
         e.replace_reads(first.outputs[0], node.outputs[0]);
-        out.findings.push_back({"merge-duplicates", ir::label(graph, first), true,
-                                "the same as " + ir::describe(graph, node), ""});
+        out.findings.push_back(
+            {"merge-duplicates", ir::label(graph, first), true, "the same as " + ir::describe(graph, node), ""});
       }
       at->second = n;
       continue;
@@ -70,8 +69,8 @@ Rewrite rewrite(const ir::Graph& graph) {
       merged = true;
     }
     if (merged) {
-      out.findings.push_back({"merge-duplicates", ir::label(graph, node), true,
-                              "the same as " + ir::describe(graph, first), ""});
+      out.findings.push_back(
+          {"merge-duplicates", ir::label(graph, node), true, "the same as " + ir::describe(graph, first), ""});
     }
   }
   out.changes = e.changes();

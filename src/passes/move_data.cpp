@@ -1,8 +1,8 @@
 // move-data: operators that only move elements work on the integers.
 //
 // Two rewrites, by where the moved value goes. If it ends at a QuantizeLinear, that moves up in front of the movement:
-// Q(M(u)) = M(Q(u)), since a movement passes u on unrounded (contract section 1, rule 4). Else a DequantizeLinear in front
-// moves down behind it: M(DQ(q)) = DQ(M(q)).
+// Q(M(u)) = M(Q(u)), since a movement passes u on unrounded (contract section 1, rule 4). Else a DequantizeLinear in
+// front moves down behind it: M(DQ(q)) = DQ(M(q)).
 #include <algorithm>
 #include <set>
 
@@ -101,7 +101,8 @@ class MoveData {
     }
     const ir::Node& node = e_.node(*m);
     if (node.op_type == "Resize" && !reads_as_is(e_, node.inputs[0])) {
-      refuse(*m, "reads a computed tensor, which it rounds to float first", "quantize the tensor in front of Resize, too");
+      refuse(*m, "reads a computed tensor, which it rounds to float first",
+             "quantize the tensor in front of Resize, too");
       return false;
     }
     return joins(node) ? up_through_join(n, *m) : up_through_movement(n, *m, *p);
@@ -221,9 +222,8 @@ class MoveData {
     if (node.op_type == "Transpose") {
       const auto at = node.attributes.find("perm");
       for (std::size_t k = 0; k < from->size(); ++k) {
-        const std::int64_t source = at == node.attributes.end()
-                                        ? static_cast<std::int64_t>(from->size() - 1 - k)
-                                        : std::get<std::vector<std::int64_t>>(at->second)[k];
+        const std::int64_t source = at == node.attributes.end() ? static_cast<std::int64_t>(from->size() - 1 - k)
+                                                                : std::get<std::vector<std::int64_t>>(at->second)[k];
         if (source == p.axis) return static_cast<std::int64_t>(k);
       }
       return std::nullopt;

@@ -93,8 +93,8 @@ class Runner {
   Observer observer_;
   void* context_;
   PipelineResult result_;
-  std::size_t version_ = 0;                              // counts the graphs
-  std::map<std::string_view, std::size_t> idle_at_;      // the graph that a pass last left as it was
+  std::size_t version_ = 0;                          // counts the graphs
+  std::map<std::string_view, std::size_t> idle_at_;  // the graph that a pass last left as it was
 };
 
 }  // namespace

@@ -17,10 +17,10 @@ namespace halfeven::passes {
 /// What a pass found at one place: rewritten into what, or refused and why.
 struct Finding {
   std::string pass;
-  std::string where;    ///< node, or its first output
+  std::string where;  ///< node, or its first output
   bool applied = true;
-  std::string text;     ///< what was made of it, or why not
-  std::string advice;   ///< for refusals: the nearest thing that the model's author could change; may be empty
+  std::string text;    ///< what was made of it, or why not
+  std::string advice;  ///< for refusals: the nearest thing that the model's author could change; may be empty
 };
 
 /// A graph and what led to it. `changes` counts edits; 0 means that the graph is the one that came in.
@@ -34,8 +34,8 @@ struct Rewrite {
 struct Pass {
   std::string_view name;
   std::string_view summary;
-  std::vector<std::string_view> needs;      ///< passes whose joint normal form this one starts from and leaves
-  Rewrite (*rewrite)(const ir::Graph&);     ///< the rewrite alone, without what it needs
+  std::vector<std::string_view> needs;   ///< passes whose joint normal form this one starts from and leaves
+  Rewrite (*rewrite)(const ir::Graph&);  ///< the rewrite alone, without what it needs
 };
 
 /// All passes, in the order of the default pipeline.
@@ -55,7 +55,7 @@ struct PipelineResult {
   /// In order, needed passes included, those that changed nothing too; a pass is not run again on a graph that it has
   /// left as it was.
   std::vector<Step> steps;
-  std::vector<Finding> findings;   ///< of the last run of each pass that decides; applied ones of every run
+  std::vector<Finding> findings;  ///< of the last run of each pass that decides; applied ones of every run
 };
 
 /// Called after each step that changed something, with the graph before and after it.

@@ -90,9 +90,9 @@ bool moves_data(const ir::Node& node) {
 
 bool passes_values_on(const ir::Node& node) {
   static const std::set<std::string_view> closed{
-      "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose",    "Slice",        "Gather",   "GatherND",
-      "GatherElements", "Concat", "Split", "Expand", "Tile",        "Pad",          "DepthToSpace",
-      "SpaceToDepth",   "Identity", "Dropout", "Where", "Relu",     "Clip",         "MaxPool",  "GlobalMaxPool"};
+      "Reshape",        "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice",   "Gather",       "GatherND",
+      "GatherElements", "Concat",  "Split",   "Expand",    "Tile",      "Pad",     "DepthToSpace", "SpaceToDepth",
+      "Identity",       "Dropout", "Where",   "Relu",      "Clip",      "MaxPool", "GlobalMaxPool"};
   return node.domain.empty() && !node.body && closed.contains(node.op_type);
 }
 

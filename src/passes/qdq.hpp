@@ -17,15 +17,15 @@ std::int64_t int_attribute(const ir::Node& node, const std::string& name, std::i
 
 /// Constant quantisation parameters of a QuantizeLinear or DequantizeLinear.
 struct Parameters {
-  DType type = DType::undefined;   ///< of the quantized tensor
-  DType real = DType::undefined;   ///< of the float tensor
+  DType type = DType::undefined;  ///< of the quantized tensor
+  DType real = DType::undefined;  ///< of the float tensor
   std::vector<double> scales;
-  std::vector<std::int64_t> zeros; ///< as long as scales; 0 where there is no zero point
+  std::vector<std::int64_t> zeros;  ///< as long as scales; 0 where there is no zero point
   std::int64_t axis = 1;
   std::int64_t block = 0;
 
   bool per_tensor() const { return scales.size() == 1 && block == 0; }
-  bool ascending() const;          ///< every scale > 0
+  bool ascending() const;  ///< every scale > 0
   bool operator==(const Parameters&) const = default;
 };
 

@@ -9,10 +9,10 @@ namespace halfeven::passes {
 
 bool is_elementwise(const ir::Node& node) {
   static const std::set<std::string_view> names{
-      "Add",  "Sub",  "Mul",       "Div",       "Min",      "Max",        "Sum",     "Mean",     "Neg",
-      "Abs",  "Relu", "LeakyRelu", "PRelu",     "Clip",     "HardSigmoid", "HardSwish", "Sigmoid", "Tanh",
-      "Exp",  "Log",  "Sqrt",      "Erf",       "Gelu",     "Pow",        "Reciprocal", "Elu",    "Selu",
-      "Celu", "Mish", "Softplus",  "Softsign",  "Floor",    "Ceil",       "Round",   "Cast",     "ThresholdedRelu",
+      "Add",  "Sub",  "Mul",       "Div",      "Min",   "Max",         "Sum",        "Mean",    "Neg",
+      "Abs",  "Relu", "LeakyRelu", "PRelu",    "Clip",  "HardSigmoid", "HardSwish",  "Sigmoid", "Tanh",
+      "Exp",  "Log",  "Sqrt",      "Erf",      "Gelu",  "Pow",         "Reciprocal", "Elu",     "Selu",
+      "Celu", "Mish", "Softplus",  "Softsign", "Floor", "Ceil",        "Round",      "Cast",    "ThresholdedRelu",
       "Sin",  "Cos",  "Sign"};
   return !node.body && node.outputs.size() == 1 &&
          (node.domain.empty() || (node.domain == "com.microsoft" && node.op_type == "Gelu")) &&

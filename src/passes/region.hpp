@@ -18,15 +18,15 @@ bool is_heavy(const ir::Node& node);
 
 /// A set of nodes that becomes one. Dequantizations are copied into the region, all else moves.
 struct Region {
-  std::set<std::size_t> nodes;        ///< by number, dequantizations included
+  std::set<std::size_t> nodes;  ///< by number, dequantizations included
   std::set<std::size_t> dequantizes;
   std::optional<std::size_t> heavy;
-  std::vector<ir::ValueId> floats;    ///< float tensors read from outside that are no constants
+  std::vector<ir::ValueId> floats;  ///< float tensors read from outside that are no constants
 };
 
-/// Grows a region backwards from `roots` (a QuantizeLinear and what follows it, or a heavy operator): dequantizations with
-/// known parameters, and, if `inwards`, elementwise operators and at most one heavy operator that nothing outside the
-/// region reads.
+/// Grows a region backwards from `roots` (a QuantizeLinear and what follows it, or a heavy operator): dequantizations
+/// with known parameters, and, if `inwards`, elementwise operators and at most one heavy operator that nothing outside
+/// the region reads.
 Region grow(const Editor& e, const std::vector<std::size_t>& roots, bool inwards);
 
 /// Replaces the region by one node of domain "halfeven" with the region as its body. `result` is the value that it
@@ -34,8 +34,8 @@ Region grow(const Editor& e, const std::vector<std::size_t>& roots, bool inwards
 std::size_t make_group(Editor& e, const Region& region, ir::ValueId result, const std::string& op_type,
                        const std::string& name);
 
-/// For a QuantizeLinear: the dequantized tensor of which the quantized one is a function, element by element, with 4- to
-/// 16-bit codes; nullopt if it is none. Such a region becomes a table.
+/// For a QuantizeLinear: the dequantized tensor of which the quantized one is a function, element by element, with 4-
+/// to 16-bit codes; nullopt if it is none. Such a region becomes a table.
 struct TableRegion {
   Region region;
   std::size_t source;  ///< the DequantizeLinear

@@ -44,7 +44,8 @@ std::vector<Subject> random_graphs(std::size_t count) {
     const std::string text = properties::to_onnx(drawn);
     try {
       const Model model = Model::load(std::as_bytes(std::span(text)));
-      out.push_back({"random graph " + std::to_string(out.size()) + "\n" + properties::to_text(drawn), model.impl().graph});
+      out.push_back(
+          {"random graph " + std::to_string(out.size()) + "\n" + properties::to_text(drawn), model.impl().graph});
     } catch (const Error&) {
       continue;  // the generator also draws graphs that are refused
     }
@@ -103,7 +104,8 @@ std::string check_permutations(const Subject& s, int count) {
   std::mt19937_64 random(7);
   for (int k = 0; k < count; ++k) {
     for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[random() % i]);
-    if (normal_form(s.graph, names) != wanted) return s.name + ": '" + passes::Pipeline(names).text() + "' ends differently";
+    if (normal_form(s.graph, names) != wanted)
+      return s.name + ": '" + passes::Pipeline(names).text() + "' ends differently";
   }
   return "";
 }
@@ -165,9 +167,10 @@ TEST(Pipeline, TextRoundTrips) {
 passes::Rewrite nothing(const ir::Graph& graph) { return {graph, 0, {}}; }
 
 TEST(Pipeline, NeedsAreResolvedAndCirclesRefused) {
-  const std::vector<passes::Pass> circle{
-      {"a", "", {"b"}, nothing}, {"b", "", {"c"}, nothing}, {"c", "", {"a"}, nothing}, {"d", "", {"nowhere"}, nothing},
-      {"e", "", {"f", "g"}, nothing}, {"f", "", {"g"}, nothing}, {"g", "", {}, nothing}};
+  const std::vector<passes::Pass> circle{{"a", "", {"b"}, nothing},      {"b", "", {"c"}, nothing},
+                                         {"c", "", {"a"}, nothing},      {"d", "", {"nowhere"}, nothing},
+                                         {"e", "", {"f", "g"}, nothing}, {"f", "", {"g"}, nothing},
+                                         {"g", "", {}, nothing}};
   const ir::Graph graph;
   try {
     passes::apply(circle[0], graph, nullptr, nullptr, circle);
