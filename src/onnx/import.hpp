@@ -13,9 +13,10 @@
 
 namespace halfeven::onnx {
 
-/// Reads a model file: opsets 7 to 28 of ai.onnx, local functions inlined, structure checked. External data is mapped
-/// from the file's own folder. Throws Error{other} if the file cannot be opened and Error{model}, naming what and
-/// where, if it is not a model that can be represented. Operators are not looked at: the operator table does that.
+/// Reads a model file: opsets 7 to 28 of ai.onnx, local functions inlined (those of domain "halfeven" are groups and
+/// tables), structure checked. External data is mapped from the file's own folder. Throws Error{other} if the file
+/// cannot be opened and Error{model}, naming what and where, if it is not a model that can be represented. Operators
+/// are not looked at: the operator table does that.
 ir::Graph import_model(const std::filesystem::path& path, const Limits& limits = {});
 
 /// The same from memory. External data is looked for in `folder`; with an empty one it is an error.
