@@ -51,7 +51,7 @@ Rewrite rewrite(const ir::Graph& graph) {
     for (std::size_t k = e.is_output(value) ? 0 : 1; k < readers.size(); ++k) {
       ir::Node copy = e.node(n);
       copy.outputs[0] = e.add_value(graph.value(value).name, graph.value(value).dtype);
-      if (!copy.name.empty()) copy.name += "_" + std::to_string(k);
+      if (!copy.name.empty()) copy.name.append("_").append(std::to_string(k));
       const ir::ValueId own = copy.outputs[0];
       e.add_node(std::move(copy));
       const std::vector<ir::ValueId> inputs = e.node(readers[k]).inputs;

@@ -70,6 +70,10 @@ class Lower {
     for (const ir::ValueId id : {x->tensor, w->tensor, group.outputs[0]}) {
       if (bits(e_.graph().value(id).dtype) != 8) return "it has other than 8-bit tensors";
     }
+    if (e_.graph().value(x->tensor).dtype != e_.graph().value(group.outputs[0]).dtype) {
+      advice_ = "quantize activation and result to the same type";
+      return "its activation and its result differ in signedness, which ONNX allows and runtimes lack";
+    }
     const std::size_t scales = e_.constant(x->scale)->size();
     if (scales != 1) return "its activation is quantized per axis";
     const Tensor* y_scale = e_.constant(outer(group, quantize->inputs[1]));
