@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -164,6 +165,85 @@ Fusion fuse(const Model& model, std::string_view passes = {});
 /// bodies are what they replace, so other runtimes can run them. Throws Error{other} if it cannot be written.
 std::vector<std::byte> serialize(const Model& model);
 void save(const Model& model, const std::filesystem::path& path);
+
+/// What verify() is to do.
+struct VerifyOptions {
+  std::string passes;                   ///< as fuse() takes them; empty: all of them
+  int random = 0;                       ///< so many sets of random inputs besides the given ones
+  std::uint64_t seed = 0;               ///< of the random inputs; the same numbers on every machine
+  std::map<std::string, Shape> shapes;  ///< of random inputs whose shape the model leaves open
+  int threads = 0;                      ///< 0: as many as the machine has. Changes no bit.
+  bool contracts = true;                ///< also compare Contract::exact with Contract::onnx_float32
+  /// Called before each step: steps done, and what comes next ("fuse-qdq, input set 1").
+  std::function<void(std::size_t done, const std::string& next)> progress;
+};
+
+/// One pass that changed the graph, proven by the exact interpreter on the graphs before and after it (contract
+/// section 3.2). Every graph output and every tensor whose name both graphs know is compared by type, shape and bits.
+struct PassCheck {
+  std::string pass;
+  std::size_t changes = 0;
+  std::size_t tensors = 0;    ///< compared, over all input sets
+  std::size_t differing = 0;  ///< of these; 0 or the pass is wrong
+  std::string difference;     ///< the first one: tensor, element, both values; or the error that the pass led to
+
+  bool ok() const { return differing == 0 && difference.empty(); }
+};
+
+/// An element that the two contracts quantize differently. Distances are in steps of the quantized tensor.
+struct FlippedElement {
+  std::size_t input_set = 0;
+  std::string tensor;
+  std::vector<std::int64_t> position;
+  double exact_value = 0;    ///< quantized value without zero point under Contract::exact
+  double float32_value = 0;  ///< the same under Contract::onnx_float32
+  double quotient = 0;       ///< exact quotient value / scale, rounded to double for printing
+  double distance = 0;       ///< of the exact quotient from the tie between the two values
+  double bound = 0;          ///< of the float32 path's error, computed for this element
+  bool certified = false;    ///< the two are one step apart, and distance <= bound
+};
+
+/// One QuantizeLinear or DynamicQuantizeLinear and the float operators before it, run under both contracts on the
+/// quantized tensors of the exact one (contract section 3.3), over all input sets.
+struct GroupCheck {
+  std::string node;       ///< the quantizing node's name, or its first output
+  std::string operators;  ///< float operators of the group, the last one first: "Relu, Conv"
+  std::size_t elements = 0;
+  std::size_t differing = 0;
+  std::vector<FlippedElement> flipped;  ///< every differing element
+  std::string note;                     ///< why part of it was not judged; usually empty
+
+  bool ok() const;
+};
+
+/// How far the two contracts are apart at a graph output: reported, not judged.
+struct OutputDrift {
+  std::size_t input_set = 0;
+  std::string output;
+  std::size_t elements = 0;
+  std::size_t differing = 0;
+  double largest = 0;  ///< difference, in steps of an integer type, in ulps of a float type
+};
+
+/// What verify() found.
+struct VerifyReport {
+  std::size_t input_sets = 0;
+  std::vector<std::string> passes;     ///< the pipeline, needed passes included, in the order in which they ran
+  std::vector<PassCheck> steps;        ///< of these, the ones that changed something
+  std::vector<GroupCheck> groups;      ///< in the graph's order
+  std::vector<OutputDrift> in_groups;  ///< float outputs, both contracts given the exact path's quantized tensors
+  std::vector<OutputDrift> whole;      ///< all outputs, each contract on its own from the inputs on
+  std::string note;                    ///< why onnx-float32 has no answer to a whole run; usually empty
+
+  bool ok() const;
+  /// For people: pass by pass, then group by group with up to `most` flipped elements, then one closing line.
+  std::string text(std::size_t most = 20) const;
+};
+
+/// Proves by computing that the passes change no bit, and that the two contracts differ only where they may (contract
+/// section 3). Needs at least one set of inputs, given or random. Throws Error{usage} for an unknown pass or an option
+/// without a meaning, Error{input} as interpret() does.
+VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs, const VerifyOptions& options = {});
 
 /// The version of the library: "0.1.0".
 std::string_view version();

@@ -191,7 +191,7 @@ namespace {
 // Checks one input against its declaration and binds symbols; a symbol with two values is worth a warning only, since
 // exporters call every unknown dimension by one name.
 void check_input(const ValueInfo& declared, const Tensor& given, std::map<std::string, std::int64_t>& symbols,
-                 const InterpretOptions& options) {
+                 const std::function<void(const std::string&)>& warn) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::input, fmt::format("input '{}': {}", declared.name, what));
   };
@@ -210,16 +210,17 @@ void check_input(const ValueInfo& declared, const Tensor& given, std::map<std::s
     }
     if (want >= 0 || k >= declared.dim_names.size() || declared.dim_names[k].empty()) continue;
     const auto [at, fresh] = symbols.try_emplace(declared.dim_names[k], have);
-    if (!fresh && at->second != have && options.warn) {
-      options.warn(fmt::format("dimension '{}' is {} in one place and {} in input '{}'", declared.dim_names[k],
-                               at->second, have, declared.name));
+    if (!fresh && at->second != have && warn) {
+      warn(fmt::format("dimension '{}' is {} in one place and {} in input '{}'", declared.dim_names[k], at->second, have,
+                       declared.name));
     }
   }
 }
 
 }  // namespace
 
-std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, const InterpretOptions& options) {
+std::vector<Tensor> bind_inputs(const Model& model, const NamedTensors& inputs,
+                                const std::function<void(const std::string&)>& warn) {
   const ir::Graph& g = model.impl().graph;
   const std::vector<ValueInfo> declared = model.inputs();
   for (const auto& [name, tensor] : inputs) {
@@ -235,7 +236,7 @@ std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, co
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const auto at = inputs.find(declared[i].name);
     if (at != inputs.end()) {
-      check_input(declared[i], at->second, symbols, options);
+      check_input(declared[i], at->second, symbols, warn);
       values.push_back(at->second);
     } else if (const auto initial = g.initializers.find(g.inputs[i]); initial != g.initializers.end()) {
       values.push_back(initial->second);
@@ -245,6 +246,12 @@ std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, co
                               declared[i].shape ? to_string(*declared[i].shape) : "of any shape"));
     }
   }
+  return values;
+}
+
+std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, const InterpretOptions& options) {
+  const ir::Graph& g = model.impl().graph;
+  const std::vector<Tensor> values = bind_inputs(model, inputs, options.warn);
   interpreter::Options run;
   run.exact = options.contract == Contract::exact;
   run.threads =

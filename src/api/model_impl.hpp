@@ -12,6 +12,10 @@ struct Model::Impl {
   ops::Facts facts;
 };
 
+/// A tensor for each graph input in order: the given one, checked as interpret() says, or the default.
+std::vector<Tensor> bind_inputs(const Model& model, const NamedTensors& inputs,
+                                const std::function<void(const std::string&)>& warn = {});
+
 /// Makes Models for the other parts of the library.
 class ModelAccess {
  public:

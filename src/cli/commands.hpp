@@ -11,5 +11,6 @@ using Command = std::function<int()>;
 Command add_run(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_fuse(CLI::App& app);
+Command add_verify(CLI::App& app);
 
 }  // namespace halfeven::cli

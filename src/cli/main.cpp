@@ -26,6 +26,7 @@ constexpr std::string_view kExamples = R"(Examples:
   halfeven run classifier.onnx --image cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   halfeven inspect model.onnx --nodes
   halfeven fuse model.onnx -o fused.onnx --explain
+  halfeven verify model.onnx --random 4
 
 Exit codes: 0 good, 1 a check failed, 2 wrong usage, 3 unusable model, 4 unusable input, 5 anything else)";
 
@@ -51,6 +52,7 @@ int run_command(int argc, char** argv) {
       {"run", halfeven::cli::add_run(app)},
       {"inspect", halfeven::cli::add_inspect(app)},
       {"fuse", halfeven::cli::add_fuse(app)},
+      {"verify", halfeven::cli::add_verify(app)},
   };
   try {
     app.parse(argc, argv);

@@ -41,10 +41,12 @@ ProgressLine::ProgressLine(std::string task)
 
 ProgressLine::~ProgressLine() { clear(); }
 
-void ProgressLine::update(std::size_t done, std::size_t total) {
+void ProgressLine::update(std::size_t done, std::size_t total) { say(fmt::format("node {} of {}", done, total)); }
+
+void ProgressLine::say(const std::string& text) {
   if (!enabled_ || Clock::now() < next_) return;
   next_ = Clock::now() + std::chrono::milliseconds(100);
-  const std::string line = fmt::format("\r{}: node {} of {}\x1b[K", task_, done, total);
+  const std::string line = fmt::format("\r{}: {}\x1b[K", task_, printable(text));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   shown_ = true;

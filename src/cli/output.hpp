@@ -34,6 +34,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void update(std::size_t done, std::size_t total);
+  void say(const std::string& text);
   void clear();
 
  private:

@@ -224,6 +224,7 @@ class Run {
 
   void put(ir::ValueId id, const std::shared_ptr<Held>& held) {
     held_[id.index] = uses_[id.index] > 0 ? held : nullptr;
+    if (options_.tap_unrounded && tapped_) options_.tap_unrounded(id, held->unrounded());
     if (options_.tap && tapped_) {
       const Data& d = held->read();
       options_.tap(id, d.reals ? numerics::round_tensor(*d.reals, d.dtype(), options_.threads) : d.tensor);

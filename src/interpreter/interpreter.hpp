@@ -17,6 +17,8 @@ struct Options {
   std::function<void(std::size_t done, std::size_t total)> progress;
   /// Every tensor that a node computes, as an ordinary reader sees it, rounded to its type.
   std::function<void(ir::ValueId id, const Tensor& tensor)> tap;
+  /// The same, unrounded (contract section 1, rule 2), and called first.
+  std::function<void(ir::ValueId id, const ops::Data& unrounded)> tap_unrounded;
 };
 
 /// Runs `graph`, which `facts` describes. `inputs` has a tensor for each graph input, of the declared type. Returns the

@@ -1,0 +1,174 @@
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <halfeven/halfeven.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/files.hpp"
+#include "cli/inputs.hpp"
+#include "cli/output.hpp"
+
+namespace halfeven::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDefaultRandom = 2;
+
+struct VerifyArguments {
+  std::string model;
+  InputArguments inputs;
+  std::optional<int> random;
+  std::uint64_t seed = 0;
+  std::vector<std::string> shapes;
+  std::string passes;
+  int threads = 0;
+  bool json = false;
+};
+
+// NAME=1x3x48x192. A name may hold a '='.
+std::pair<std::string, Shape> parse_shape(const std::string& text) {
+  const auto refuse = [&] {
+    return Error(ErrorCode::usage, fmt::format("--shape takes NAME=1x3x48x192, not '{}'", printable(text)));
+  };
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos) throw refuse();
+  Shape shape;
+  const char* at = text.data() + equals + 1;
+  const char* const end = text.data() + text.size();
+  while (at != end) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < 0 || (next != end && (*next != 'x' || next + 1 == end))) throw refuse();
+    shape.push_back(value);
+    at = next == end ? end : next + 1;
+  }
+  return {text.substr(0, equals), shape};
+}
+
+// Infinities, which JSON has not, as null.
+Json number(double v) { return std::abs(v) <= std::numeric_limits<double>::max() ? Json(v) : Json(); }
+
+Json to_json(const OutputDrift& d) {
+  return {{"input_set", d.input_set + 1},
+          {"output", d.output},
+          {"elements", d.elements},
+          {"differing", d.differing},
+          {"largest", number(d.largest)}};
+}
+
+Json to_json(const GroupCheck& group) {
+  Json flipped = Json::array();
+  for (const FlippedElement& e : group.flipped) {
+    flipped.push_back({{"input_set", e.input_set + 1},
+                       {"tensor", e.tensor},
+                       {"position", e.position},
+                       {"exact", e.exact_value},
+                       {"onnx_float32", e.float32_value},
+                       {"quotient", number(e.quotient)},
+                       {"distance_to_tie", number(e.distance)},
+                       {"bound", number(e.bound)},
+                       {"certified", e.certified}});
+  }
+  Json json = {{"node", group.node},
+               {"operators", group.operators},
+               {"elements", group.elements},
+               {"differing", group.differing},
+               {"flipped", std::move(flipped)}};
+  if (!group.note.empty()) json["note"] = group.note;
+  return json;
+}
+
+Json to_json(const VerifyReport& report) {
+  Json json = {{"verified", report.ok()}, {"input_sets", report.input_sets}, {"passes", report.passes}};
+  json["steps"] = Json::array();
+  for (const PassCheck& step : report.steps) {
+    Json entry = {
+        {"pass", step.pass}, {"changes", step.changes}, {"tensors", step.tensors}, {"differing", step.differing}};
+    if (!step.difference.empty()) entry["difference"] = step.difference;
+    json["steps"].push_back(std::move(entry));
+  }
+  json["groups"] = Json::array();
+  for (const GroupCheck& group : report.groups) json["groups"].push_back(to_json(group));
+  json["float_outputs_in_groups"] = Json::array();
+  for (const OutputDrift& d : report.in_groups) json["float_outputs_in_groups"].push_back(to_json(d));
+  json["outputs"] = Json::array();
+  for (const OutputDrift& d : report.whole) json["outputs"].push_back(to_json(d));
+  if (!report.note.empty()) json["note"] = report.note;
+  return json;
+}
+
+int verify_model(const VerifyArguments& arguments) {
+  if (arguments.threads < 0) throw Error(ErrorCode::usage, "--threads takes 0 or more");
+  if (arguments.random.value_or(1) < 0) throw Error(ErrorCode::usage, "--random takes 0 or more");
+  VerifyOptions options;
+  options.passes = arguments.passes;
+  options.seed = arguments.seed;
+  options.threads = arguments.threads;
+  for (const std::string& text : arguments.shapes) {
+    auto [name, shape] = parse_shape(text);
+    options.shapes[name] = std::move(shape);
+  }
+  const Model model = Model::load(std::filesystem::path(arguments.model));
+  for (const std::string& warning : model.warnings()) warn(warning);
+  std::vector<NamedTensors> sets;
+  const bool given = !arguments.inputs.files.empty() || !arguments.inputs.images.empty();
+  if (given) sets.push_back(load_inputs(model.inputs(), arguments.inputs));
+  options.random = arguments.random.value_or(given ? 0 : kDefaultRandom);
+
+  VerifyReport report;
+  {
+    ProgressLine progress("verifying");
+    options.progress = [&](std::size_t, const std::string& next) { progress.say(next); };
+    report = verify(model, sets, options);
+  }
+  if (arguments.json) {
+    print(to_json(report));
+  } else {
+    print(report.text());
+  }
+  return report.ok() ? 0 : static_cast<int>(ErrorCode::check_failed);
+}
+
+}  // namespace
+
+Command add_verify(CLI::App& app) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  VerifyArguments& a = *arguments;
+  CLI::App* command = app.add_subcommand("verify", "Prove that the passes change no bit, and compare the contracts");
+  command->add_option("MODEL", a.model, "ONNX file")->required();
+  command->add_option("-i,--input", a.inputs.files, ".npy, .npz or .pb; without NAME the next free input")
+      ->type_name("[NAME=]FILE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_option("--image", a.inputs.images, "PNG or JPEG, scaled to 0 .. 1")
+      ->type_name("[NAME=]FILE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command
+      ->add_option("--random", a.random,
+                   "so many sets of random inputs, ties and saturation among them (default 2, "
+                   "with given inputs 0)")
+      ->type_name("N");
+  command->add_option("--seed", a.seed, "of the random inputs (default 0)")->type_name("S");
+  command->add_option("--shape", a.shapes, "of a random input whose shape the model leaves open")
+      ->type_name("NAME=1x3x48x192")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_option("--passes", a.passes, "comma-separated (default: all)")->type_name("TEXT");
+  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
+      ->type_name("N");
+  command->add_flag("--json", a.json, "print JSON instead of text, with every differing element");
+  return [arguments] { return verify_model(*arguments); };
+}
+
+}  // namespace halfeven::cli
