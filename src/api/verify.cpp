@@ -34,12 +34,18 @@ VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs,
 
   std::vector<verification::InputSet> sets;
   for (const NamedTensors& named : inputs) sets.push_back(bind_inputs(model, named));
-  for (int k = 0; k < options.random; ++k) {
-    sets.push_back(
-        verification::random_inputs(graph, facts, options.shapes, options.seed, static_cast<std::size_t>(k)));
-  }
-  if (sets.empty())
+  const std::size_t given = sets.size();
+  const auto draw = [&](int tameness) {
+    sets.resize(given);
+    for (int k = 0; k < options.random; ++k) {
+      sets.push_back(verification::random_inputs(graph, facts, options.shapes, options.seed,
+                                                 static_cast<std::size_t>(k), tameness));
+    }
+  };
+  draw(0);
+  if (sets.empty()) {
     throw Error(ErrorCode::usage, "there is nothing to verify with: give inputs, or ask for random ones");
+  }
 
   verification::CheckOptions check;
   check.threads =
@@ -52,15 +58,19 @@ VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs,
     return pipeline.run(g, observer, context);
   };
   verification::PassesReport passes;
-  try {
-    passes = verification::check_passes(graph, facts, sets, run, check);
-  } catch (const Error& e) {
-    if (options.random == 0 || e.code() != ErrorCode::input) throw;
-    throw Error(e.code(),
-                fmt::format("{} (the random inputs are {}; another shape, or inputs from files, may suit the "
-                            "model better)",
-                            e.what(), describe(graph, sets.back())),
-                e.node());
+  for (int tameness = 0;; draw(++tameness)) {
+    try {
+      passes = verification::check_passes(graph, facts, sets, run, check);
+      break;
+    } catch (const Error& e) {
+      if (options.random == 0 || e.code() != ErrorCode::input) throw;
+      if (tameness < verification::kTamest) continue;
+      throw Error(e.code(),
+                  fmt::format("{} (the random inputs are {}; another shape, or inputs from files, may suit the model "
+                              "better)",
+                              e.what(), describe(graph, sets.back())),
+                  e.node());
+    }
   }
   report.passes = std::move(passes.ran);
   report.steps = std::move(passes.steps);

@@ -318,7 +318,7 @@ Certificate certify(const Flip& flip, const std::function<Real()>& exact_quotien
   Certificate c;
   if (!distance.special() && std::isfinite(distance.err)) {
     c.distance = std::fabs(distance.mid);
-    if (c.distance + distance.err <= flip.bound) {
+    if (std::isfinite(flip.bound) && c.distance + distance.err <= flip.bound) {
       c.certified = flip.one_step;
       return c;
     }

@@ -211,10 +211,21 @@ double draw_float(Generator& g, DType type) {
   }
 }
 
-Tensor draw_floats(Generator& g, DType type, const Shape& shape, const std::optional<Grid>& grid) {
+double draw_tame(Generator& g, DType type, const std::optional<Grid>& grid, int tameness) {
+  const double part = tameness == 1 ? 2 * g.uniform() - 1 : 0.25 + 0.75 * g.uniform();
+  const double reach = grid ? static_cast<double>(part < 0 ? -grid->lo : grid->hi) * grid->scale : 1;
+  return numerics::round_to(part * (reach > 0 ? reach : 1), numerics::format_of(type));
+}
+
+Tensor draw_floats(Generator& g, DType type, const Shape& shape, const std::optional<Grid>& grid, int tameness) {
   std::vector<std::byte> bytes(element_count(shape) * storage_size(type));
   for (std::size_t i = 0; i < bytes.size() / storage_size(type); ++i) {
-    double v = grid ? draw_on_grid(g, *grid, type) : draw_float(g, type);
+    double v = 0;
+    if (tameness > 0) {
+      v = draw_tame(g, type, grid, tameness);
+    } else {
+      v = grid ? draw_on_grid(g, *grid, type) : draw_float(g, type);
+    }
     const double most = numerics::format_of(type).max;
     v = std::clamp(v, -most, most);
     numerics::encode_float(type, v, bytes.data(), i);
@@ -252,7 +263,7 @@ Tensor draw_integers(Generator& g, DType type, const Shape& shape, const Role& r
 }  // namespace
 
 InputSet random_inputs(const ir::Graph& graph, const ops::Facts& facts, const std::map<std::string, Shape>& shapes,
-                       std::uint64_t seed, std::size_t number) {
+                       std::uint64_t seed, std::size_t number, int tameness) {
   for (const auto& [name, shape] : shapes) {
     if (!graph.is_input(graph.find(name))) {
       throw Error(ErrorCode::usage, fmt::format("the model has no input {} to give a shape", ir::quote(name)));
@@ -275,7 +286,7 @@ InputSet random_inputs(const ir::Graph& graph, const ops::Facts& facts, const st
     Generator g(seed * 0x2545F4914F6CDD1DU + number * 0x9E3779B1U + k);
     const Role role = reader.role(id);
     if (is_float(value.dtype)) {
-      out.push_back(draw_floats(g, value.dtype, shape, role.grid));
+      out.push_back(draw_floats(g, value.dtype, shape, role.grid, tameness));
     } else if (is_integer(value.dtype) || value.dtype == DType::boolean) {
       out.push_back(draw_integers(g, value.dtype, shape, role));
     } else {
