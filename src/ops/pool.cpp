@@ -289,22 +289,23 @@ std::vector<Data> average_pool_node(const EvalContext& c) {
 }
 
 std::vector<TypeShape> infer_lp_pool(const InferContext& c) {
-  if (const std::int64_t p = c.get_int("p", 2); p != 1 && p != 2)
-    c.fail(fmt::format("p = {} is not supported (1, 2)", p));
+  if (const std::int64_t p = c.get_int("p", 2); p < 1 || p > 1000)
+    c.fail(fmt::format("p = {} is not supported (1 to 1000)", p));
   return infer_average_pool(c);
 }
 
 std::vector<Data> lp_pool(const EvalContext& c) {
-  const bool absolute = c.get_int("p", 2) == 1;
+  const auto p = static_cast<double>(c.get_int("p", 2));
   const Window window = read_pool_window(c, c.input(0).shape());
   return {pool_windows(c.reals(0), window, false, c.result_type(), c.threads(),
-                       [absolute]<class N>(const numerics::ExactTensor& from, std::size_t base,
+                       [p]<class N>(const numerics::ExactTensor& from, std::size_t base,
                                            const std::vector<std::size_t>& places, double, std::type_identity<N>) -> N {
                          const N total = sum_of<N>(places.size(), [&](std::size_t j) {
                            const N v = numerics::load<N>(from, base + places[j]);
-                           return absolute ? abs(v) : v * v;
+                           return p == 1 ? abs(v) : p == 2 ? v * v : pow(abs(v), number<N>(p));
                          });
-                         return absolute ? total : sqrt(total);
+                         if (p <= 2) return p == 1 ? total : sqrt(total);
+                         return pow(total, number<N>(1.0) / number<N>(p));
                        })};
 }
 
