@@ -299,7 +299,7 @@ std::vector<Data> lp_pool(const EvalContext& c) {
   const Window window = read_pool_window(c, c.input(0).shape());
   return {pool_windows(c.reals(0), window, false, c.result_type(), c.threads(),
                        [p]<class N>(const numerics::ExactTensor& from, std::size_t base,
-                                           const std::vector<std::size_t>& places, double, std::type_identity<N>) -> N {
+                                    const std::vector<std::size_t>& places, double, std::type_identity<N>) -> N {
                          const N total = sum_of<N>(places.size(), [&](std::size_t j) {
                            const N v = numerics::load<N>(from, base + places[j]);
                            return p == 1 ? abs(v) : p == 2 ? v * v : pow(abs(v), number<N>(p));
