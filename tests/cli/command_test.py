@@ -173,6 +173,27 @@ class CommandTest(unittest.TestCase):
             files.append(out.read_bytes())
         self.assertEqual(len(set(files)), 1)
 
+    def test_verify(self):
+        folder = case("36")
+        arguments = [folder / "model.onnx", f"--input={folder / 'input_0.npy'}"]
+        text = self.expect(0, "verify", *arguments).stdout
+        self.assertIn("10 elements, 5 differ, 5 of these certified", text)
+        self.assertRegex(text, r"\nverified: .*0 bits of \d+ compared tensors differ\n$")
+        report = json.loads(self.expect(0, "verify", *arguments, "--json").stdout)
+        self.assertTrue(report["verified"])
+        flipped = report["groups"][0]["flipped"]
+        self.assertEqual([e["certified"] for e in flipped], [True] * 5)
+        self.assertEqual([e["distance_to_tie"] <= e["bound"] for e in flipped], [True] * 5)
+
+    def test_verify_with_random_inputs(self):
+        one, same, other = (
+            self.expect(0, "verify", EXAMPLE / "model.onnx", "--random", 1, "--seed", seed, "--threads", threads,
+                        "--shape", "x=1x3x48x32", "--passes", "fuse-qdq", "--json").stdout
+            for seed, threads in ((1, 1), (1, 3), (2, 2)))
+        self.assertEqual(one, same)
+        self.assertNotEqual(one, other)
+        self.assertIn('"fuse-qdq"', one)
+
     def test_pictures(self):
         options = "--channels bgr --mean 0.5 --std 0.5 --resize pad --size 48x192 --json".split()
         for file, upright in (("text.png", True), ("text_upside_down.png", False)):
@@ -208,6 +229,11 @@ class CommandTest(unittest.TestCase):
         self.expect(2, "run", EXAMPLE / "model.onnx", "--image", EXAMPLE / "text.png", message="--size")
         self.expect(2, "inspect", self.model, "--shape", "nonsense")
         self.expect(2, "inspect", self.model, "--shape", "nowhere=1x2", message="nowhere")
+        self.expect(2, "verify", self.model, "--shape", "nonsense", message="NAME=1x3x48x192")
+        self.expect(2, "verify", self.model, "--shape", "nowhere=1x2", message="nowhere")
+        self.expect(2, "verify", self.model, "--random", "0", message="nothing to verify")
+        self.expect(2, "verify", self.model, "--random", "-1")
+        self.expect(2, "verify", self.model, "--passes", "fuse-all", message="fuse-all")
         self.expect(2, "fuse", message="MODEL")
         self.expect(2, "fuse", self.model, "--passes", "fuse-all", message="fuse-all")
 
