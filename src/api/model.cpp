@@ -211,8 +211,8 @@ void check_input(const ValueInfo& declared, const Tensor& given, std::map<std::s
     if (want >= 0 || k >= declared.dim_names.size() || declared.dim_names[k].empty()) continue;
     const auto [at, fresh] = symbols.try_emplace(declared.dim_names[k], have);
     if (!fresh && at->second != have && warn) {
-      warn(fmt::format("dimension '{}' is {} in one place and {} in input '{}'", declared.dim_names[k], at->second, have,
-                       declared.name));
+      warn(fmt::format("dimension '{}' is {} in one place and {} in input '{}'", declared.dim_names[k], at->second,
+                       have, declared.name));
     }
   }
 }
