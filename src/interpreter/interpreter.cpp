@@ -86,7 +86,9 @@ class Run {
   void evaluate_body(const ir::Node& node) {
     std::vector<ops::TypeShape> types;
     std::vector<std::optional<Tensor>> constants;
+    std::vector<bool> constant;
     for (const ir::ValueId id : node.inputs) {
+      constant.push_back(!id.present() || facts_.constant[id.index]);
       if (id.present()) {
         show(*held_[id.index], types, constants);
       } else {
@@ -94,7 +96,7 @@ class Run {
         constants.emplace_back();
       }
     }
-    const auto bound = std::make_shared<const ops::BoundBody>(ops::bind_body(*node.body, types, constants));
+    const auto bound = std::make_shared<const ops::BoundBody>(ops::bind_body(*node.body, types, constants, constant));
     Run inner(bound->graph, bound->facts, options_, false);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].present()) inner.share(bound->graph.inputs[i], held_[node.inputs[i].index]);

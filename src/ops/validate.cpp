@@ -117,7 +117,7 @@ void infer_all(ir::Graph& graph, Facts& facts);
 }  // namespace
 
 BoundBody bind_body(const ir::Graph& body, const std::vector<TypeShape>& inputs,
-                    const std::vector<std::optional<Tensor>>& constants) {
+                    const std::vector<std::optional<Tensor>>& constants, const std::vector<bool>& constant) {
   BoundBody bound{body, {}};
   if (inputs.size() != body.inputs.size()) {
     throw Error(ErrorCode::model,
@@ -130,6 +130,7 @@ BoundBody bind_body(const ir::Graph& body, const std::vector<TypeShape>& inputs,
     v.dtype = inputs[i].dtype;
     v.shape = inputs[i].shape;
     if (constants[i]) bound.facts.known.emplace(body.inputs[i], *constants[i]);
+    bound.facts.constant[body.inputs[i].index] = constant[i];
   }
   infer_all(bound.graph, bound.facts);
   return bound;
@@ -161,14 +162,17 @@ void infer_all(ir::Graph& graph, Facts& facts) {
   for (const ir::Node& node : graph.nodes) {
     if (node.body) {
       std::vector<std::optional<Tensor>> known;
+      std::vector<bool> constant;
       for (const ir::ValueId id : node.inputs) {
         const auto at = facts.known.find(id);
         known.push_back(at == facts.known.end() ? std::nullopt : std::optional(at->second));
+        constant.push_back(!id.present() || facts.constant[id.index]);
       }
-      const BoundBody bound = bind_body(*node.body, types_of(graph, node.inputs), known);
+      const BoundBody bound = bind_body(*node.body, types_of(graph, node.inputs), known, constant);
       const auto results = types_of(bound.graph, bound.graph.outputs);
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
         reconcile(graph, node, graph.value(node.outputs[k]), results.at(k));
+        facts.constant[node.outputs[k].index] = bound.facts.constant[bound.graph.outputs[k].index];
       }
       continue;
     }

@@ -22,13 +22,14 @@ struct Facts {
 Facts validate(ir::Graph& graph);
 
 /// A body with the types and known values of a group's inputs, its own types and shapes inferred. `inputs` and
-/// `constants` are as long as the body's inputs.
+/// `constants` are as long as the body's inputs, and so is `constant`, which says which of them depend on constants
+/// alone (rule 6 holds inside a group, too).
 struct BoundBody {
   ir::Graph graph;
   Facts facts;
 };
 BoundBody bind_body(const ir::Graph& body, const std::vector<TypeShape>& inputs,
-                    const std::vector<std::optional<Tensor>>& constants);
+                    const std::vector<std::optional<Tensor>>& constants, const std::vector<bool>& constant);
 
 /// Types of the node's outputs for inputs of the given types and known values. Checks their number.
 std::vector<TypeShape> infer(const ir::Graph& graph, const ir::Node& node, const Operator& op,

@@ -169,6 +169,12 @@ class MoveData {
     if (!p) return false;
     ir::Node node = e_.node(m);
     if (node.outputs.size() == 1 && leads_to_quantize(node.outputs[0])) return false;  // up() deals with it
+    if (node.op_type == "Resize") {
+      // Not on rule 4's list: its float result is rounded, which a dequantized value is not.
+      refuse(m, "gives a float tensor, which is rounded where it is not quantized again",
+             "quantize the result of Resize");
+      return false;
+    }
     if (node.op_type == "Pad") {
       const auto value = pad_value(e_, node);
       if (!value || !p->per_tensor() || *value != 0) {

@@ -18,7 +18,7 @@ ValueId add_value(Graph& graph, const std::string& name) {
 
 Node make_node(const std::string& op, const std::string& name, std::vector<ValueId> inputs,
                std::vector<ValueId> outputs) {
-  return {name, "", op, 17, std::move(inputs), std::move(outputs), {}};
+  return {name, "", op, 17, std::move(inputs), std::move(outputs), {}, nullptr};
 }
 
 std::string error_of(Graph graph) {

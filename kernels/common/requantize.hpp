@@ -1,0 +1,39 @@
+// Requantisation: what every integer kernel does with its accumulators (contract section 4).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace halfeven::kernels {
+
+/// y = clamp(round_half_even(a * ratio + b * ratio2 + offset) + zero, lo, hi), exactly, with ratio, ratio2 and offset
+/// rationals of the channel. The doubles here are their nearest ones. Where the double result lies within `slack` of a tie,
+/// `exact` decides; a slack of 0 says that the doubles are exact.
+struct Requantize {
+  const double* ratio = nullptr;   ///< [channels], or one if `per_tensor`
+  const double* offset = nullptr;  ///< the same number; the bias that is no part of the accumulator
+  double ratio2 = 0;               ///< of a second integer term (an addition's other operand)
+  bool per_tensor = false;
+  double slack = 0;
+  std::int32_t zero = 0;
+  std::int32_t lo = 0;  ///< of the stored result, zero point included
+  std::int32_t hi = 255;
+  /// round_half_even of the exact value, limited to what an int32 holds. Called for few elements.
+  std::int64_t (*exact)(const void* context, std::size_t channel, std::int64_t a, std::int64_t b) = nullptr;
+  const void* context = nullptr;
+};
+
+/// The scalar definition: every kernel is tested for equality with it.
+inline std::int32_t requantize(const Requantize& q, std::size_t channel, std::int64_t a, std::int64_t b = 0) {
+  const std::size_t k = q.per_tensor ? 0 : channel;
+  double t = static_cast<double>(a) * q.ratio[k];
+  t += static_cast<double>(b) * q.ratio2;
+  t += q.offset[k];
+  double r = std::nearbyint(t);
+  if (q.slack > 0 && std::fabs(t - r) >= 0.5 - q.slack) r = static_cast<double>(q.exact(q.context, k, a, b));
+  const double y = r + q.zero;
+  return y < q.lo ? q.lo : (y > q.hi ? q.hi : static_cast<std::int32_t>(y));
+}
+
+}  // namespace halfeven::kernels

@@ -1,0 +1,33 @@
+// Sums and products of two 8-bit tensors of one shape, requantised exactly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/requantize.hpp"
+
+namespace halfeven::kernels {
+
+/// Operands are bytes whose value is byte - zero (a signed tensor's bytes have been read as byte ^ 0x80).
+struct BinaryOperands {
+  const std::uint8_t* a;
+  const std::uint8_t* b;
+  std::int32_t a_zero;
+  std::int32_t b_zero;
+  std::uint8_t a_flip = 0;    ///< 0x80 for signed operands
+  std::uint8_t b_flip = 0;
+  std::size_t b_period = 0;   ///< 0: b is as large as a; else b[i % b_period]
+};
+
+/// q.ratio[0] belongs to a, q.ratio2 to b: a sum. A product has ratio only.
+using BinaryFunction = void (*)(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                                std::size_t last);
+
+void add_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
+void multiply_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                       std::size_t last);
+void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
+void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                     std::size_t last);
+
+}  // namespace halfeven::kernels

@@ -1,0 +1,93 @@
+#ifdef __AVX512F__
+#include "cpu/elementwise/binary.hpp"
+#include "cpu/requantize_avx512.hpp"
+
+namespace halfeven::kernels {
+namespace {
+
+__m512i widen(const std::uint8_t* p, __m128i flip, __m512i zero) {
+  const __m128i bytes = _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), flip);
+  return _mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), zero);
+}
+
+// Sixteen elements at a time where b has as many as a; what is left, and repeated operands, go to the portable code.
+template <class Combine, class Rest>
+void run(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last,
+         Combine combine, Rest rest) {
+  std::size_t i = first;
+  if (in.b_period == 0) {
+    const RequantizeLanes lanes(q);
+    const __m128i a_flip = _mm_set1_epi8(static_cast<char>(in.a_flip));
+    const __m128i b_flip = _mm_set1_epi8(static_cast<char>(in.b_flip));
+    const __m512i a_zero = _mm512_set1_epi32(in.a_zero);
+    const __m512i b_zero = _mm512_set1_epi32(in.b_zero);
+    for (; i + 16 <= last; i += 16) {
+      const __m512i y = combine(widen(in.a + i, a_flip, a_zero), widen(in.b + i, b_flip, b_zero), lanes);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(y));
+    }
+  }
+  rest(in, q, out, i, last);
+}
+
+__m512d low(__m512i v) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(v)); }
+__m512d high(__m512i v) { return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1)); }
+
+// Sixteen results of a * ratio + b * ratio2 + offset.
+__m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
+  const __m512d ratio = _mm512_set1_pd(q.ratio[0]);
+  const __m512d ratio2 = _mm512_set1_pd(q.ratio2);
+  const __m512d offset = _mm512_set1_pd(q.offset[0]);
+  unsigned near_low = 0;
+  unsigned near_high = 0;
+  const __m512d base_low = second ? _mm512_fmadd_pd(low(b), ratio2, offset) : offset;
+  const __m512d base_high = second ? _mm512_fmadd_pd(high(b), ratio2, offset) : offset;
+  const __m256i y0 = round_lanes(_mm512_fmadd_pd(low(a), ratio, base_low), lanes, near_low);
+  const __m256i y1 = round_lanes(_mm512_fmadd_pd(high(a), ratio, base_high), lanes, near_high);
+  __m512i y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
+  y = _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
+  const unsigned near = near_low | near_high << 8;
+  if (__builtin_expect(near != 0, 0)) {
+    alignas(64) std::int32_t first[16];
+    alignas(64) std::int32_t other[16];
+    alignas(64) std::int32_t results[16];
+    _mm512_store_si512(first, a);
+    _mm512_store_si512(other, b);
+    _mm512_store_si512(results, y);
+    Requantize one = q;
+    one.per_tensor = true;
+    fix_lanes(one, 0, near, first, second ? other : nullptr, results);
+    y = _mm512_load_si512(results);
+  }
+  return y;
+}
+
+}  // namespace
+
+void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last) {
+  run(in, q, out, first, last,
+      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) { return sum_lanes(q, lanes, a, b, true); }, add_portable);
+}
+
+void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                     std::size_t last) {
+  run(in, q, out, first, last,
+      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) {
+        return sum_lanes(q, lanes, _mm512_mullo_epi32(a, b), b, false);
+      },
+      multiply_portable);
+}
+
+}  // namespace halfeven::kernels
+
+#else  // another processor: the name stands, the portable code serves
+#include "cpu/elementwise/binary.hpp"
+namespace halfeven::kernels {
+void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last) {
+  add_portable(in, q, out, first, last);
+}
+void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                     std::size_t last) {
+  multiply_portable(in, q, out, first, last);
+}
+}  // namespace halfeven::kernels
+#endif

@@ -1,0 +1,69 @@
+// What kernels need to know of a quantized operator, whichever way it is written.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/requantize.hpp"
+#include "numerics/rational.hpp"
+#include "plan/kernel.hpp"
+
+namespace halfeven::plan {
+
+/// A quantized tensor read by the operator.
+struct Operand {
+  ir::ValueId id;
+  std::vector<double> scales;
+  std::vector<std::int64_t> zeros;  ///< one, or one per scale
+  std::int64_t axis = 0;
+
+  bool per_tensor() const { return scales.size() == 1 && zeros.size() == 1; }
+  std::int64_t zero(std::size_t k) const { return zeros[zeros.size() == 1 ? 0 : k]; }
+  double scale(std::size_t k) const { return scales[scales.size() == 1 ? 0 : k]; }
+};
+
+/// chief(dequantized operands, float constants) -> QuantizeLinear -> Clip of integers.
+struct QuantizedOperator {
+  const ir::Node* chief = nullptr;        ///< the float operator (for QLinear*: the node itself)
+  std::string op_type;                    ///< Conv, Gemm, Add ...
+  std::vector<std::optional<Operand>> operands;  ///< by input of the chief; nullopt: absent or a float constant
+  std::vector<ir::ValueId> float_constants;      ///< by input of the chief; absent where it is none
+  double out_scale = 1;
+  std::int64_t out_zero = 0;
+  DType out_type = DType::undefined;
+  std::int64_t lo = 0;  ///< least and greatest stored result
+  std::int64_t hi = 0;
+};
+
+/// Reads a QLinearConv or a group whose body has exactly that form; otherwise says why not.
+std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& refusal);
+
+/// Exact ratios of a requantisation and what a kernel gets of them. Kept alive by the kernel.
+class Requantization {
+ public:
+  /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bound, |b| <= b_bound. `lanes`: arrays are padded
+  /// to a multiple of 16. Throws nothing; usable() is false where doubles are too coarse.
+  Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
+                 numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op);
+
+  bool usable() const { return usable_; }
+  kernels::Requantize view(bool per_tensor) const;
+  std::string describe() const;
+
+ private:
+  static std::int64_t exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b);
+
+  std::vector<numerics::Rational> ratios_;
+  std::vector<numerics::Rational> offsets_;
+  numerics::Rational second_;
+  std::vector<double> ratio_;
+  std::vector<double> offset_;
+  double slack_ = 0;
+  bool usable_ = true;
+  std::int32_t zero_;
+  std::int32_t lo_;
+  std::int32_t hi_;
+};
+
+}  // namespace halfeven::plan
