@@ -339,8 +339,10 @@ const std::vector<Mutant> kMutants{
          }
        }
      }},
-    {"sum in the wrong groups", "14-group2-perchannel-dilated", "lower-standard",
-     [](Graph& g) { node_of(g, "QLinearConv").attributes["dilations"] = std::vector<std::int64_t>{1, 2}; }},
+    {"swap the dilations", "14-group2-perchannel-dilated", "fuse-qdq",
+     [](Graph& g) {
+       edit_body(g, "QConv", [](Graph& b) { node_of(b, "Conv").attributes["dilations"] = std::vector<std::int64_t>{1, 2}; });
+     }},
     {"saturate before adding the zero point", "35-quantize-saturate-after-zero-point", "canonicalize-qdq",
      [](Graph& g) {
        set_integers(g, node_of(g, "QuantizeLinear").inputs[2], [](std::size_t, std::int64_t v) { return v - 1; });
