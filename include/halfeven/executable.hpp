@@ -66,8 +66,8 @@ class Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
 
-  /// Inputs by name, of the types and shapes that the Executable was made for. Returns the outputs in the model's order.
-  /// `times`, if given, receives what each step took. Throws Error{input} like interpret().
+  /// Inputs by name, of the types and shapes that the Executable was made for. Returns the outputs in the model's
+  /// order. `times`, if given, receives what each step took. Throws Error{input} like interpret().
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs, std::vector<StepTime>* times = nullptr);
 
  private:

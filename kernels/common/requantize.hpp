@@ -8,8 +8,8 @@
 namespace halfeven::kernels {
 
 /// y = clamp(round_half_even(a * ratio + b * ratio2 + offset) + zero, lo, hi), exactly, with ratio, ratio2 and offset
-/// rationals of the channel. The doubles here are their nearest ones. Where the double result lies within `slack` of a tie,
-/// `exact` decides; a slack of 0 says that the doubles are exact.
+/// rationals of the channel. The doubles here are their nearest ones. Where the double result lies within `slack` of a
+/// tie, `exact` decides; a slack of 0 says that the doubles are exact.
 struct Requantize {
   const double* ratio = nullptr;   ///< [channels], or one if `per_tensor`
   const double* offset = nullptr;  ///< the same number; the bias that is no part of the accumulator

@@ -9,7 +9,7 @@ namespace halfeven::kernels {
 
 /// What one call of a kernel needs in registers.
 struct RequantizeLanes {
-  __m512d tie;   // 0.5 - slack
+  __m512d tie;  // 0.5 - slack
   __m256i zero;
   __m512i lo;
   __m512i hi;

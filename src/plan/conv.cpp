@@ -204,8 +204,8 @@ Offer make_conv(const Site& site) {
     }
     for (std::int64_t t = 0; t < taps; ++t) {
       for (std::int64_t c = 0; c < in_channels; ++c) {
-        const std::int64_t at = gemm ? (transposed ? oc * in_channels + c : c * out_channels + oc)
-                                     : (oc * in_channels + c) * taps + t;
+        const std::int64_t at =
+            gemm ? (transposed ? oc * in_channels + c : c * out_channels + oc) : (oc * in_channels + c) * taps + t;
         const std::int64_t v = raw[static_cast<std::size_t>(at)] - zero;
         packed.values[static_cast<std::size_t>((oc * taps + t) * in_channels + c)] = static_cast<std::int16_t>(v);
         packed.sums[static_cast<std::size_t>(oc)] += v;
@@ -241,9 +241,8 @@ Offer make_conv(const Site& site) {
   const Tensor* bias = has_bias ? site.constant(q->operands[2]->id) : nullptr;
   if (has_bias && bias == nullptr) return refuse("its bias is computed");
   const std::vector<std::int64_t> bias_values = bias == nullptr ? std::vector<std::int64_t>{} : ops::integers(*bias);
-  const Tensor* float_bias = q->float_constants.size() > 2 && q->float_constants[2].present()
-                                 ? site.constant(q->float_constants[2])
-                                 : nullptr;
+  const Tensor* float_bias =
+      q->float_constants.size() > 2 && q->float_constants[2].present() ? site.constant(q->float_constants[2]) : nullptr;
   double bound = 0;
   for (std::size_t oc = 0; oc < static_cast<std::size_t>(out_channels); ++oc) {
     const Rational product = sx * Rational::from_double(w.scale(oc));
@@ -293,8 +292,8 @@ Offer make_conv(const Site& site) {
     kernel->function = site.isa == Isa::avx512_vnni ? kernels::conv_avx512_vnni : kernels::conv_portable;
     kernel->name = site.isa == Isa::avx512_vnni ? "conv.avx512_vnni" : "conv.portable";
   }
-  kernel->note = "|sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) + ", int32; " +
-                 kernel->requantization->describe();
+  kernel->note =
+      "|sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) + ", int32; " + kernel->requantization->describe();
   kernel->in_layouts = {gemm ? Layout::plain : site.layout(x.id)};
   kernel->any_layout = {!gemm};
   kernel->out_layout = gemm ? Layout::plain : Layout::channels_last;

@@ -36,11 +36,11 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual void run(const Buffers& buffers, const ParallelFor& parallel) const = 0;
 
-  std::string name;                     ///< "conv.avx512_vnni"
-  std::string note;                     ///< requantise variant, accumulator range ...
-  std::size_t scratch = 0;              ///< bytes
-  std::vector<Layout> in_layouts;       ///< what each input has to be in
-  std::vector<bool> any_layout;         ///< inputs that are taken in both; then in_layouts says in which they come
+  std::string name;                ///< "conv.avx512_vnni"
+  std::string note;                ///< requantise variant, accumulator range ...
+  std::size_t scratch = 0;         ///< bytes
+  std::vector<Layout> in_layouts;  ///< what each input has to be in
+  std::vector<bool> any_layout;    ///< inputs that are taken in both; then in_layouts says in which they come
   Layout out_layout = Layout::plain;
 };
 
@@ -68,11 +68,11 @@ struct Site {
   Layout layout(ir::ValueId id) const { return layouts[id.index]; }
 };
 
-Offer make_conv(const Site& site);        ///< QLinearConv, QConv, QGemm
-Offer make_binary(const Site& site);      ///< QAdd, QMul of two tensors
-Offer make_pool(const Site& site);        ///< MaxPool, QGlobalAveragePool
-Offer make_lookup(const Site& site);      ///< Table
-Offer make_quantize(const Site& site);    ///< QuantizeLinear of a float32 input
-Offer make_view(const Site& site);        ///< Reshape, Flatten ... of tensors whose elements stay where they are
+Offer make_conv(const Site& site);      ///< QLinearConv, QConv, QGemm
+Offer make_binary(const Site& site);    ///< QAdd, QMul of two tensors
+Offer make_pool(const Site& site);      ///< MaxPool, QGlobalAveragePool
+Offer make_lookup(const Site& site);    ///< Table
+Offer make_quantize(const Site& site);  ///< QuantizeLinear of a float32 input
+Offer make_view(const Site& site);      ///< Reshape, Flatten ... of tensors whose elements stay where they are
 
 }  // namespace halfeven::plan

@@ -233,7 +233,8 @@ class Planner {
       }
     }
     // Graph outputs lie plain.
-    for (std::size_t k = 0; k < g().outputs.size(); ++k) output_places_.push_back(in_layout(g().outputs[k], Layout::plain));
+    for (std::size_t k = 0; k < g().outputs.size(); ++k)
+      output_places_.push_back(in_layout(g().outputs[k], Layout::plain));
   }
 
   void add_kernel(std::size_t n) {
@@ -303,7 +304,8 @@ class Planner {
       }
       sub.nodes.push_back(std::move(copy));
       for (const std::string& why : refusals_[n]) {
-        if (std::find(step.refusals.begin(), step.refusals.end(), why) == step.refusals.end()) step.refusals.push_back(why);
+        if (std::find(step.refusals.begin(), step.refusals.end(), why) == step.refusals.end())
+          step.refusals.push_back(why);
       }
     }
     kernel->facts = ops::validate(sub);

@@ -22,16 +22,16 @@ struct Place {
 
 struct Step {
   std::unique_ptr<Kernel> kernel;
-  std::string node;                    ///< what it computes, for reports
+  std::string node;  ///< what it computes, for reports
   std::string op_type;
-  std::vector<std::string> refusals;   ///< of the kernels that would have come first
-  std::vector<std::size_t> inputs;     ///< places; SIZE_MAX where absent
+  std::vector<std::string> refusals;  ///< of the kernels that would have come first
+  std::vector<std::size_t> inputs;    ///< places; SIZE_MAX where absent
   std::vector<std::size_t> outputs;
 };
 
 struct Plan {
-  ir::Graph graph;             ///< fused, with concrete shapes
-  std::vector<Place> places;   ///< by number: values first, in the graph's order, then what layout changes make
+  ir::Graph graph;            ///< fused, with concrete shapes
+  std::vector<Place> places;  ///< by number: values first, in the graph's order, then what layout changes make
   std::vector<Step> steps;
   std::vector<std::size_t> outputs;  ///< place of each graph output
   std::size_t arena_bytes = 0;

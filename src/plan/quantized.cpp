@@ -185,8 +185,8 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
   for (std::size_t k = 0; k < ratios_.size(); ++k) {
     ratio_[k] = ratios_[k].to_double();
     offset_[k] = offsets_[k].to_double();
-    largest = std::max(largest, a_bound * std::fabs(ratio_[k]) + b_bound * std::fabs(second_.to_double()) +
-                                    std::fabs(offset_[k]));
+    largest = std::max(
+        largest, a_bound * std::fabs(ratio_[k]) + b_bound * std::fabs(second_.to_double()) + std::fabs(offset_[k]));
   }
   slack_ = (6 * largest + 1) * 0x1p-53;
   usable_ = slack_ < 0x1p-8;
@@ -208,14 +208,14 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
 }
 
 std::string Requantization::describe() const {
-  return "double with a check: lanes closer than 2^" + std::to_string(static_cast<int>(std::floor(std::log2(slack_))) + 1) +
-         " to a tie are recomputed exactly";
+  return "double with a check: lanes closer than 2^" +
+         std::to_string(static_cast<int>(std::floor(std::log2(slack_))) + 1) + " to a tie are recomputed exactly";
 }
 
 std::int64_t Requantization::exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b) {
   const auto& r = *static_cast<const Requantization*>(self);
-  const numerics::Rational value = numerics::Rational(a) * r.ratios_[channel] + numerics::Rational(b) * r.second_ +
-                                   r.offsets_[channel];
+  const numerics::Rational value =
+      numerics::Rational(a) * r.ratios_[channel] + numerics::Rational(b) * r.second_ + r.offsets_[channel];
   const mpz_class n = value.round_half_even();
   constexpr long kFar = 1L << 30;
   return n > kFar ? kFar : (n < -kFar ? -kFar : n.get_si());

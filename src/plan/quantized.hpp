@@ -25,8 +25,8 @@ struct Operand {
 
 /// chief(dequantized operands, float constants) -> QuantizeLinear -> Clip of integers.
 struct QuantizedOperator {
-  const ir::Node* chief = nullptr;        ///< the float operator (for QLinear*: the node itself)
-  std::string op_type;                    ///< Conv, Gemm, Add ...
+  const ir::Node* chief = nullptr;               ///< the float operator (for QLinear*: the node itself)
+  std::string op_type;                           ///< Conv, Gemm, Add ...
   std::vector<std::optional<Operand>> operands;  ///< by input of the chief; nullopt: absent or a float constant
   std::vector<ir::ValueId> float_constants;      ///< by input of the chief; absent where it is none
   double out_scale = 1;
@@ -42,8 +42,8 @@ std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& r
 /// Exact ratios of a requantisation and what a kernel gets of them. Kept alive by the kernel.
 class Requantization {
  public:
-  /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bound, |b| <= b_bound. `lanes`: arrays are padded
-  /// to a multiple of 16. Throws nothing; usable() is false where doubles are too coarse.
+  /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bound, |b| <= b_bound. `lanes`: arrays are
+  /// padded to a multiple of 16. Throws nothing; usable() is false where doubles are too coarse.
   Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
                  numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op);
 

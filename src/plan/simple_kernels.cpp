@@ -29,7 +29,7 @@ class BinaryKernel final : public Kernel {
  public:
   kernels::BinaryFunction function = nullptr;
   kernels::BinaryOperands operands{};
-  std::size_t first = 0;   // which node input is a, which b
+  std::size_t first = 0;  // which node input is a, which b
   std::size_t second = 1;
   std::int64_t size = 0;
   std::unique_ptr<Requantization> requantization;
@@ -169,8 +169,8 @@ Offer make_max_pool(const Site& site) {
     }
   }
   auto kernel = std::make_unique<MaxPoolKernel>();
-  kernel->shape = {xs[0],        xs[2],        xs[3],          xs[1],          w.out[0],   w.out[1],  w.kernel[0],
-                   w.kernel[1],  w.strides[0], w.strides[1],   w.dilations[0], w.dilations[1], w.begin[0], w.begin[1]};
+  kernel->shape = {xs[0],       xs[2],        xs[3],        xs[1],          w.out[0],       w.out[1],   w.kernel[0],
+                   w.kernel[1], w.strides[0], w.strides[1], w.dilations[0], w.dilations[1], w.begin[0], w.begin[1]};
   kernel->flip = flip_of(site.graph.value(node.inputs[0]).dtype);
   kernel->name = "max_pool.portable";
   kernel->in_layouts = {Layout::channels_last};

@@ -46,7 +46,8 @@ ir::Graph bound(const ir::Graph& graph, const std::map<std::string, Shape>& shap
       fits = shape[k] >= 0 && ((*declared)[k] < 0 || (*declared)[k] == shape[k]);
     }
     if (!fits) {
-      throw Error(ErrorCode::usage, "input '" + name + "' is declared as " + to_string(*declared) + ", not " + to_string(shape));
+      throw Error(ErrorCode::usage,
+                  "input '" + name + "' is declared as " + to_string(*declared) + ", not " + to_string(shape));
     }
     out.value(id).shape = shape;
   }
@@ -86,7 +87,8 @@ class Memory {
 Executable Executable::compile(const Model& model, const CompileOptions& options) {
   auto impl = std::make_shared<Impl>();
   impl->isa = choose_isa(options.isa);
-  impl->threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  impl->threads =
+      options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // Shapes first: with them, shape arithmetic folds away.
   auto fused = passes::Pipeline::all().run(bound(model.impl().graph, options.shapes));
   impl->plan = plan::make_plan(std::move(fused.graph), impl->isa, impl->threads);
@@ -113,7 +115,9 @@ struct Context::Impl {
   std::vector<std::byte*> places;
 
   explicit Impl(const Executable& e)
-      : executable(std::make_shared<Executable>(e)), pool(e.impl().threads), places(e.impl().plan.places.size(), nullptr) {
+      : executable(std::make_shared<Executable>(e)),
+        pool(e.impl().threads),
+        places(e.impl().plan.places.size(), nullptr) {
     const plan::Plan& p = e.impl().plan;
     arena.resize(p.arena_bytes);
     scratch.resize(p.scratch_bytes);
@@ -168,7 +172,8 @@ std::vector<Tensor> Context::run(const std::map<std::string, Tensor>& inputs, st
     const auto start = std::chrono::steady_clock::now();
     step.kernel->run({in, out, impl_->scratch.data()}, parallel);
     if (times != nullptr) {
-      times->push_back({s, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
+      times->push_back(
+          {s, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
     }
   }
   std::vector<Tensor> outputs;

@@ -23,12 +23,11 @@ TEST(PassMeaning, RandomGraphs) {
       const Model model = Model::load(std::as_bytes(std::span(text)));
       verification::InputSet inputs;
       for (const auto& [name, tensor] : drawn.inputs) inputs.push_back(properties::to_tensor(tensor));
-      report = verification::check_passes(
-          model.impl().graph, model.impl().facts, {inputs},
-          [](const ir::Graph& graph, passes::Observer observer, void* context) {
-            return passes::Pipeline::all().run(graph, observer, context);
-          },
-          {});
+      report = verification::check_passes(model.impl().graph, model.impl().facts, {inputs},
+                                          [](const ir::Graph& graph, passes::Observer observer, void* context) {
+                                            return passes::Pipeline::all().run(graph, observer, context);
+                                          },
+                                          {});
     } catch (const Error& e) {
       if (e.code() == ErrorCode::other) throw;
       continue;  // a graph without an answer

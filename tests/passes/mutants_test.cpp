@@ -20,9 +20,9 @@ using ir::Node;
 using ir::ValueId;
 
 struct Mutant {
-  const char* name;          // what the careless pass does
-  const char* subject;       // a case
-  const char* after;         // the passes that ran, rightly, before it
+  const char* name;     // what the careless pass does
+  const char* subject;  // a case
+  const char* after;    // the passes that ran, rightly, before it
   void (*corrupt)(Graph&);
 };
 
@@ -103,7 +103,8 @@ Node like(const Node& node, const std::string& op_type, std::vector<ValueId> inp
   return out;
 }
 
-ValueId parameter(const Graph& g, const std::string& group, const std::string& chief, std::size_t operand, std::size_t k) {
+ValueId parameter(const Graph& g, const std::string& group, const std::string& chief, std::size_t operand,
+                  std::size_t k) {
   for (const Node& n : g.nodes) {
     if (n.op_type == group) return outer(g, n, dequantize_of(n, chief, operand), k);
   }
@@ -168,7 +169,8 @@ const std::vector<Mutant> kMutants{
     {"merge two QDQ pairs of different parameters", "51-double-qdq-different-scales", "canonicalize-qdq",
      [](Graph& g) {
        // The second pair reads the input directly.
-       Node& second = *std::find_if(g.nodes.rbegin(), g.nodes.rend(), [](const Node& n) { return n.op_type == "QuantizeLinear"; });
+       Node& second =
+           *std::find_if(g.nodes.rbegin(), g.nodes.rend(), [](const Node& n) { return n.op_type == "QuantizeLinear"; });
        second.inputs[0] = g.inputs[0];
      }},
     {"clamp an intermediate result with the final parameters", "06-bias-scale-not-sx-sw", "fuse-qdq",
@@ -213,7 +215,8 @@ const std::vector<Mutant> kMutants{
        for (const Node& n : g.nodes) {
          // Ties between even and odd: an even entry that was a tie becomes odd.
          if (n.op_type == "Table") {
-           set_integers(g, n.inputs[1], [](std::size_t i, std::int64_t v) { return i % 2 == 1 && v > 0 && v < 255 ? v + 1 : v; });
+           set_integers(g, n.inputs[1],
+                        [](std::size_t i, std::int64_t v) { return i % 2 == 1 && v > 0 && v < 255 ? v + 1 : v; });
          }
        }
      }},
@@ -250,9 +253,7 @@ const std::vector<Mutant> kMutants{
      "canonicalize-qdq,clamp-integers", [](Graph& g) { bypass(g, "Clip"); }},
     {"clamp a Relu at raw 0 instead of the zero point", "30-relu-zero-point-not-at-qmin",
      "canonicalize-qdq,clamp-integers",
-     [](Graph& g) {
-       set_integers(g, node_of(g, "Clip").inputs[1], [](std::size_t, std::int64_t) { return 0; });
-     }},
+     [](Graph& g) { set_integers(g, node_of(g, "Clip").inputs[1], [](std::size_t, std::int64_t) { return 0; }); }},
     {"use the first channel's weight scale for all", "13-depthwise-perchannel", "fuse-qdq",
      [](Graph& g) {
        const ValueId id = parameter(g, "QConv", "Conv", 1, 1);
@@ -341,7 +342,9 @@ const std::vector<Mutant> kMutants{
      }},
     {"swap the dilations", "14-group2-perchannel-dilated", "fuse-qdq",
      [](Graph& g) {
-       edit_body(g, "QConv", [](Graph& b) { node_of(b, "Conv").attributes["dilations"] = std::vector<std::int64_t>{1, 2}; });
+       edit_body(g, "QConv", [](Graph& b) {
+         node_of(b, "Conv").attributes["dilations"] = std::vector<std::int64_t>{1, 2};
+       });
      }},
     {"saturate before adding the zero point", "35-quantize-saturate-after-zero-point", "canonicalize-qdq",
      [](Graph& g) {
@@ -375,7 +378,8 @@ TEST(Mutants, EveryOneIsCaught) {
       };
     };
     const auto good = verification::check_passes(model.impl().graph, model.impl().facts, {inputs}, run(false), {});
-    for (const auto& step : good.steps) EXPECT_TRUE(step.ok()) << m.name << ": " << step.pass << ": " << step.difference;
+    for (const auto& step : good.steps)
+      EXPECT_TRUE(step.ok()) << m.name << ": " << step.pass << ": " << step.difference;
     const auto bad = verification::check_passes(model.impl().graph, model.impl().facts, {inputs}, run(true), {});
     ASSERT_TRUE(reached) << m.name << ": " << (bad.steps.empty() ? "" : bad.steps.back().difference);
     ASSERT_FALSE(bad.steps.empty()) << m.name;

@@ -40,8 +40,8 @@ std::size_t compare(const Model& model, const NamedTensors& inputs, const std::s
         const auto got = context.run(inputs);
         EXPECT_EQ(got.size(), wanted.size());
         for (std::size_t k = 0; k < got.size(); ++k) {
-          expect_identical(got[k], wanted[k], what + ", " + isa + ", " + std::to_string(t) + " threads, output " +
-                                                  std::to_string(k));
+          expect_identical(got[k], wanted[k],
+                           what + ", " + isa + ", " + std::to_string(t) + " threads, output " + std::to_string(k));
         }
       }
       for (const PlanStep& step : executable.plan().steps) with_kernel += step.kernel == "reference" ? 0 : 1;
@@ -104,7 +104,10 @@ TEST(Engine, RandomGraphs) {
 // One quantized convolution with sizes that leave every tail: channels, columns, groups, strides beyond the kernel.
 properties::SmallGraph draw_convolution(std::mt19937_64& random) {
   const auto pick = [&](std::vector<std::int64_t> v) { return v[random() % v.size()]; };
-  const auto scale = [&] { return pick({0, 1}) == 0 ? std::ldexp(1.0, -static_cast<int>(random() % 6)) : double(float(0.001 * double(1 + random() % 300))); };
+  const auto scale = [&] {
+    return pick({0, 1}) == 0 ? std::ldexp(1.0, -static_cast<int>(random() % 6))
+                             : double(float(0.001 * double(1 + random() % 300)));
+  };
   properties::SmallGraph g;
   const bool depthwise = pick({0, 0, 1}) == 1;
   const std::int64_t groups = depthwise ? pick({2, 3, 17, 64, 100}) : pick({1, 1, 1, 2, 3});
@@ -129,7 +132,8 @@ properties::SmallGraph draw_convolution(std::mt19937_64& random) {
     const int style = static_cast<int>(random() % 3);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t middle = lo + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(hi - lo + 1));
-      v.push_back(static_cast<double>(style == 0 ? pick({lo, hi}) : (style == 1 ? middle : pick({lo, hi, middle, middle}))));
+      v.push_back(
+          static_cast<double>(style == 0 ? pick({lo, hi}) : (style == 1 ? middle : pick({lo, hi, middle, middle}))));
     }
     return v;
   };
@@ -169,12 +173,18 @@ properties::SmallGraph draw_convolution(std::mt19937_64& random) {
     inputs.push_back("bd");
   } else if (bias == 2) {
     std::vector<double> b;
-    for (std::int64_t i = 0; i < m; ++i) b.push_back(double(float(0.25 * double(static_cast<std::int64_t>(random() % 999) - 499))));
+    for (std::int64_t i = 0; i < m; ++i)
+      b.push_back(double(float(0.25 * double(static_cast<std::int64_t>(random() % 999) - 499))));
     g.constants.push_back({"b", {DType::float32, {m}, b}});
     inputs.push_back("b");
   }
-  g.nodes.push_back({"Conv", inputs, "y", {{"group", groups}},
-                     {{"pads", pads}, {"strides", {sh, sw}}, {"dilations", {dh, dw}}}, {}, {}});
+  g.nodes.push_back({"Conv",
+                     inputs,
+                     "y",
+                     {{"group", groups}},
+                     {{"pads", pads}, {"strides", {sh, sw}}, {"dilations", {dh, dw}}},
+                     {},
+                     {}});
   std::string last = "y";
   if (random() % 3 == 0) {
     g.nodes.push_back({"Relu", {"y"}, "r", {}, {}, {}, {}});
@@ -192,7 +202,8 @@ TEST(Engine, RandomConvolutions) {
     const auto drawn = draw_convolution(random);
     const std::string text = properties::to_onnx(drawn);
     const NamedTensors inputs{{"x", properties::to_tensor(drawn.inputs[0].second)}};
-    with_kernel += compare(Model::load(std::as_bytes(std::span(text))), inputs, "convolution " + std::to_string(round) + "\n" + properties::to_text(drawn), {1, 2});
+    with_kernel += compare(Model::load(std::as_bytes(std::span(text))), inputs,
+                           "convolution " + std::to_string(round) + "\n" + properties::to_text(drawn), {1, 2});
     if (HasFailure()) return;
   }
   std::cout << with_kernel << " steps had a kernel\n";

@@ -13,7 +13,7 @@ namespace halfeven::kernels {
 /// fill a group up to a multiple of 4 (their weights are 0).
 struct ConvShape {
   std::int64_t batch = 1;
-  std::int64_t height = 1;        ///< of the padded input
+  std::int64_t height = 1;  ///< of the padded input
   std::int64_t width = 1;
   std::int64_t groups = 1;
   std::int64_t channels = 4;      ///< of one group, a multiple of 4
@@ -30,8 +30,8 @@ struct ConvShape {
   std::int64_t pixel() const { return groups * channels; }  ///< bytes from one input pixel to the next
 };
 
-/// Weights in the order in which the kernels read them: per group and block of 16 output channels, per tap and four input
-/// channels, 16 output channels of four bytes.
+/// Weights in the order in which the kernels read them: per group and block of 16 output channels, per tap and four
+/// input channels, 16 output channels of four bytes.
 struct ConvWeights {
   std::vector<std::int8_t> packed;
   std::vector<std::int32_t> start;  ///< [groups][blocks of 16 channels]: what each sum starts from

@@ -24,8 +24,8 @@ template <std::size_t N, class F>
 
 struct Tile {
   const ConvShape* shape;
-  const std::uint8_t* input;  // first tap of the first pixel, at the group's channels
-  const std::int8_t* weights; // of the first block
+  const std::uint8_t* input;   // first tap of the first pixel, at the group's channels
+  const std::int8_t* weights;  // of the first block
   std::int64_t block_bytes;
   const std::int32_t* start;
   std::size_t channel;

@@ -15,8 +15,8 @@ struct DepthwiseWeights {
   std::int64_t stride = 0;          ///< channels rounded up to 16
 };
 
-/// weights: [channels][kernel_h][kernel_w]. shape.groups is the number of channels; shape.channels and out_channels are 1
-/// and the input has exactly `groups` bytes a pixel.
+/// weights: [channels][kernel_h][kernel_w]. shape.groups is the number of channels; shape.channels and out_channels are
+/// 1 and the input has exactly `groups` bytes a pixel.
 DepthwiseWeights pack_depthwise(const ConvShape& shape, const std::int16_t* weights, const std::int32_t* start);
 
 using DepthwiseFunction = void (*)(const ConvShape& shape, const std::uint8_t* input, const DepthwiseWeights& weights,

@@ -14,16 +14,17 @@ struct BinaryOperands {
   const std::uint8_t* b;
   std::int32_t a_zero;
   std::int32_t b_zero;
-  std::uint8_t a_flip = 0;    ///< 0x80 for signed operands
+  std::uint8_t a_flip = 0;  ///< 0x80 for signed operands
   std::uint8_t b_flip = 0;
-  std::size_t b_period = 0;   ///< 0: b is as large as a; else b[i % b_period]
+  std::size_t b_period = 0;  ///< 0: b is as large as a; else b[i % b_period]
 };
 
 /// q.ratio[0] belongs to a, q.ratio2 to b: a sum. A product has ratio only.
 using BinaryFunction = void (*)(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                                 std::size_t last);
 
-void add_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
+void add_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                  std::size_t last);
 void multiply_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                        std::size_t last);
 void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
