@@ -12,5 +12,7 @@ Command add_run(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_fuse(CLI::App& app);
 Command add_verify(CLI::App& app);
+Command add_plan(CLI::App& app);
+Command add_bench(CLI::App& app);
 
 }  // namespace halfeven::cli

@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/files.hpp"
 #include "cli/output.hpp"
+#include "cli/shapes.hpp"
 #include "cli/table.hpp"
 
 namespace halfeven::cli {
@@ -25,35 +26,12 @@ struct InspectArguments {
   bool json = false;
 };
 
-// NAME=1x3x224x224; NAME= for a scalar.
-std::pair<std::string, Shape> parse_shape(const std::string& text) {
-  const auto malformed = [&] {
-    return Error(ErrorCode::usage, fmt::format("--shape takes NAME=1x3x224x224, not '{}'", printable(text)));
-  };
-  const std::size_t at = text.rfind('=');
-  if (at == std::string::npos) throw malformed();
-  Shape shape;
-  const char* position = text.data() + at + 1;
-  const char* const end = text.data() + text.size();
-  while (position != end) {
-    std::int64_t dimension = 0;
-    const auto [next, error] = std::from_chars(position, end, dimension);
-    if (error != std::errc() || dimension < 0) throw malformed();
-    shape.push_back(dimension);
-    if (next != end && (*next != 'x' || next + 1 == end)) throw malformed();
-    position = next == end ? end : next + 1;
-  }
-  return {text.substr(0, at), shape};
-}
-
-std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts, const std::vector<ValueInfo>& inputs) {
-  std::map<std::string, Shape> shapes;
-  for (const std::string& text : texts) {
-    const auto [name, shape] = parse_shape(text);
-    const bool known = std::any_of(inputs.begin(), inputs.end(),
-                                   [&, &wanted = name](const ValueInfo& input) { return input.name == wanted; });
+// The shapes on the command line; each must be an input's.
+std::map<std::string, Shape> input_shapes(const std::vector<std::string>& texts, const std::vector<ValueInfo>& inputs) {
+  std::map<std::string, Shape> shapes = parse_shapes(texts);
+  for (const auto& [name, shape] : shapes) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& v) { return v.name == name; });
     if (!known) throw Error(ErrorCode::usage, fmt::format("--shape: the model has no input '{}'", printable(name)));
-    shapes[name] = shape;
   }
   return shapes;
 }
@@ -61,6 +39,7 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts,
 std::string domain_name(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 // Symbols where the model has them: [N, 3, ?, ?].
+
 std::string shape_text(const ValueInfo& info) {
   if (!info.shape) return "rank unknown";
   std::string text;
@@ -170,7 +149,7 @@ std::string printable_lines(const std::string& text) {
 int inspect(const InspectArguments& arguments) {
   const Model model = Model::load(std::filesystem::path(arguments.model));
   for (const std::string& warning : model.warnings()) warn(warning);
-  const Summary summary = model.summary(parse_shapes(arguments.shapes, model.inputs()));
+  const Summary summary = model.summary(input_shapes(arguments.shapes, model.inputs()));
   if (arguments.json) {
     Json json = to_json(summary);
     if (arguments.nodes) json["text"] = model.text();

@@ -27,6 +27,7 @@ constexpr std::string_view kExamples = R"(Examples:
   halfeven inspect model.onnx --nodes
   halfeven fuse model.onnx -o fused.onnx --explain
   halfeven verify model.onnx --random 4
+  halfeven bench model.onnx --input x.npy --threads 1 --profile
 
 Exit codes: 0 good, 1 a check failed, 2 wrong usage, 3 unusable model, 4 unusable input, 5 anything else)";
 
@@ -53,6 +54,8 @@ int run_command(int argc, char** argv) {
       {"inspect", halfeven::cli::add_inspect(app)},
       {"fuse", halfeven::cli::add_fuse(app)},
       {"verify", halfeven::cli::add_verify(app)},
+      {"plan", halfeven::cli::add_plan(app)},
+      {"bench", halfeven::cli::add_bench(app)},
   };
   try {
     app.parse(argc, argv);

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <halfeven/executable.hpp>
 #include <halfeven/halfeven.hpp>
 
 #include "cli/check.hpp"
@@ -36,6 +37,7 @@ struct RunArguments {
   std::string fit = "stretch";
   std::string contract = "exact";
   std::string backend = "reference";
+  std::string isa;
   int threads = 0;
   std::string output_dir;
   std::string hash_file;
@@ -176,6 +178,26 @@ void report(const RunArguments& arguments, const std::vector<Output>& outputs,
   if (check) print(printable(check->text()) + "\n");
 }
 
+// The model on integer kernels, for the shapes at hand.
+std::vector<Tensor> run_kernels(const Model& model, const NamedTensors& inputs, const RunArguments& arguments) {
+  CompileOptions options;
+  options.threads = arguments.threads;
+  options.isa = arguments.isa;
+  for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
+  return Context(Executable::compile(model, options)).run(inputs);
+}
+
+// Whether kernels are to compute: asked for, or possible where the choice is left open.
+bool wants_kernels(const RunArguments& arguments) {
+  if (arguments.backend == "reference") return false;
+  const bool possible = arguments.contract == "exact" && arguments.hash_file.empty();
+  if (!possible && arguments.backend == "cpu") {
+    throw Error(ErrorCode::usage, "--backend cpu computes the exact contract and keeps no intermediate tensors: leave out "
+                                  "--contract onnx-float32 and --dump-hashes, or take --backend reference");
+  }
+  return possible;
+}
+
 int run(const RunArguments& arguments) {
   if (arguments.threads < 0) throw Error(ErrorCode::usage, "--threads takes 0 or more");
   InputArguments input_arguments = arguments.inputs;
@@ -201,7 +223,8 @@ int run(const RunArguments& arguments) {
     if (!arguments.hash_file.empty()) {
       options.tap = [&](const std::string& name, const Tensor& tensor) { hashes.add(name, tensor); };
     }
-    const std::vector<Tensor> tensors = interpret(model, inputs, options);
+    const std::vector<Tensor> tensors =
+        wants_kernels(arguments) ? run_kernels(model, inputs, arguments) : interpret(model, inputs, options);
     const std::vector<ValueInfo> infos = model.outputs();
     for (std::size_t i = 0; i < tensors.size(); ++i) outputs.push_back({infos.at(i).name, tensors[i], {}});
     if (arguments.check) {
@@ -246,16 +269,19 @@ Command add_run(CLI::App& app) {
   command->add_option("--contract", a.contract, "how results are rounded (default exact)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"exact", "onnx-float32"}));
-  command->add_option("--backend", a.backend, "what computes (default reference)")
+  command->add_option("--backend", a.backend,
+                      "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"reference"}));
+      ->check(CLI::IsMember({"auto", "reference", "cpu"}));
+  command->add_option("--isa", a.isa, "kernels for portable or avx512_vnni (default: the best that the processor has)")
+      ->type_name("NAME");
   command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
       ->type_name("N");
   command->add_flag("--json", a.json, "print JSON instead of a table");
   command->add_option("--dump-hashes", a.hash_file, "write type, shape and hash of every computed tensor as JSON")
       ->type_name("FILE");
   command->add_flag("--check", a.check,
-                    "run again on one thread (a different bit: exit code 1) and by the other contract");
+                    "run again on the interpreter, on one thread (a different bit: exit code 1), and by the other contract");
 
   const std::string group = "Pictures (value = (x / 255 - mean) / std; uint8 inputs take x)";
   command->add_option("--image", a.inputs.images, "PNG or JPEG; may be given several times, as --input")

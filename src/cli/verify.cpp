@@ -13,6 +13,7 @@
 #include "cli/files.hpp"
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
+#include "cli/shapes.hpp"
 
 namespace halfeven::cli {
 namespace {
@@ -31,26 +32,6 @@ struct VerifyArguments {
   int threads = 0;
   bool json = false;
 };
-
-// NAME=1x3x48x192. A name may hold a '='.
-std::pair<std::string, Shape> parse_shape(const std::string& text) {
-  const auto refuse = [&] {
-    return Error(ErrorCode::usage, fmt::format("--shape takes NAME=1x3x48x192, not '{}'", printable(text)));
-  };
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos) throw refuse();
-  Shape shape;
-  const char* at = text.data() + equals + 1;
-  const char* const end = text.data() + text.size();
-  while (at != end) {
-    std::int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 0 || (next != end && (*next != 'x' || next + 1 == end))) throw refuse();
-    shape.push_back(value);
-    at = next == end ? end : next + 1;
-  }
-  return {text.substr(0, equals), shape};
-}
 
 // Infinities, which JSON has not, as null.
 Json number(double v) { return std::abs(v) <= std::numeric_limits<double>::max() ? Json(v) : Json(); }
@@ -111,10 +92,7 @@ int verify_model(const VerifyArguments& arguments) {
   options.passes = arguments.passes;
   options.seed = arguments.seed;
   options.threads = arguments.threads;
-  for (const std::string& text : arguments.shapes) {
-    auto [name, shape] = parse_shape(text);
-    options.shapes[name] = std::move(shape);
-  }
+  options.shapes = parse_shapes(arguments.shapes);
   const Model model = Model::load(std::filesystem::path(arguments.model));
   for (const std::string& warning : model.warnings()) warn(warning);
   std::vector<NamedTensors> sets;
