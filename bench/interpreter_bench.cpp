@@ -70,7 +70,11 @@ class Builder {
 
   ValueId node(const std::string& op_type, std::vector<ValueId> inputs) {
     const ValueId id = value(DType::undefined, std::nullopt);
-    graph_.nodes.push_back({"", "", op_type, kOpset, std::move(inputs), {id}, {}});
+    halfeven::ir::Node& node = graph_.nodes.emplace_back();
+    node.op_type = op_type;
+    node.version = kOpset;
+    node.inputs = std::move(inputs);
+    node.outputs = {id};
     graph_.outputs = {id};
     return id;
   }
