@@ -16,6 +16,12 @@ struct Requantize {
   double ratio2 = 0;               ///< of a second integer term (an addition's other operand)
   bool per_tensor = false;
   double slack = 0;
+  /// The same in float32, for kernels that check every lane: where the float result lies within `float_slack` of a tie, the
+  /// doubles decide. Null where float32 is too coarse for that.
+  const float* float_ratio = nullptr;
+  const float* float_offset = nullptr;
+  float float_ratio2 = 0;
+  float float_slack = 0;
   std::int32_t zero = 0;
   std::int32_t lo = 0;  ///< of the stored result, zero point included
   std::int32_t hi = 255;

@@ -14,13 +14,23 @@ struct RequantizeLanes {
   __m512i lo;
   __m512i hi;
   bool checked;
+  bool fast;            // float32 with a check of every lane
+  __m512 float_tie;
+  __m512 float_lo;
+  __m512 float_hi;
+  __m512i wide_zero;
 
   explicit RequantizeLanes(const Requantize& q)
       : tie(_mm512_set1_pd(0.5 - q.slack)),
         zero(_mm256_set1_epi32(q.zero)),
         lo(_mm512_set1_epi32(q.lo)),
         hi(_mm512_set1_epi32(q.hi)),
-        checked(q.slack > 0) {}
+        checked(q.slack > 0),
+        fast(q.float_ratio != nullptr),
+        float_tie(_mm512_set1_ps(0.5F - q.float_slack)),
+        float_lo(_mm512_set1_ps(static_cast<float>(q.lo - q.zero))),
+        float_hi(_mm512_set1_ps(static_cast<float>(q.hi - q.zero))),
+        wide_zero(_mm512_set1_epi32(q.zero)) {}
 };
 
 /// Rounds eight values; sets the bits of those that are too close to a tie.
@@ -38,33 +48,53 @@ __attribute__((noinline, cold)) inline void fix_lanes(const Requantize& q, std::
   while (near != 0) {
     const auto lane = static_cast<std::size_t>(__builtin_ctz(near));
     near &= near - 1;
-    y[lane] = requantize(q, channel + lane, a[lane], b == nullptr ? 0 : b[lane]);
+    y[lane] = requantize(q, q.per_tensor ? 0 : channel + lane, a[lane], b == nullptr ? 0 : b[lane]);
   }
 }
 
+/// Sixteen float results of steps: clamped, rounded, the zero point added; sets the bits of lanes too close to a tie.
+inline __m512i round_floats(__m512 t, const RequantizeLanes& lanes, unsigned& near) {
+  t = _mm512_min_ps(_mm512_max_ps(t, lanes.float_lo), lanes.float_hi);
+  const __m512 rest = _mm512_reduce_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  near = _mm512_cmp_ps_mask(_mm512_abs_ps(rest), lanes.float_tie, _CMP_GE_OQ);
+  return _mm512_add_epi32(_mm512_cvtps_epi32(t), lanes.wide_zero);
+}
+
+/// `y` with the lanes in `near` computed again.
+inline __m512i fixed(const Requantize& q, std::size_t channel, unsigned near, __m512i a, __m512i b, bool second,
+                     __m512i y) {
+  alignas(64) std::int32_t first_terms[16];
+  alignas(64) std::int32_t second_terms[16];
+  alignas(64) std::int32_t results[16];
+  _mm512_store_si512(first_terms, a);
+  _mm512_store_si512(second_terms, b);
+  _mm512_store_si512(results, y);
+  fix_lanes(q, channel, near, first_terms, second ? second_terms : nullptr, results);
+  return _mm512_load_si512(results);
+}
+
 /// Sixteen results as int32, clamped, of sums `a` for channels from `channel` on.
-inline __m512i requantize_lanes(const Requantize& q, const RequantizeLanes& lanes, std::size_t channel, __m512i a,
-                                const double* ratio, const double* offset) {
-  unsigned near_low = 0;
-  unsigned near_high = 0;
-  const __m512d low = _mm512_cvtepi32_pd(_mm512_castsi512_si256(a));
-  const __m512d high = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(a, 1));
-  const __m256i y0 =
-      round_lanes(_mm512_fmadd_pd(low, _mm512_loadu_pd(ratio), _mm512_loadu_pd(offset)), lanes, near_low);
-  const __m256i y1 =
-      round_lanes(_mm512_fmadd_pd(high, _mm512_loadu_pd(ratio + 8), _mm512_loadu_pd(offset + 8)), lanes, near_high);
-  __m512i y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
-  y = _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
-  const unsigned near = near_low | near_high << 8;
-  if (__builtin_expect(near != 0, 0)) {
-    alignas(64) std::int32_t sums[16];
-    alignas(64) std::int32_t results[16];
-    _mm512_store_si512(sums, a);
-    _mm512_store_si512(results, y);
-    fix_lanes(q, channel, near, sums, nullptr, results);
-    y = _mm512_load_si512(results);
+inline __m512i requantize_lanes(const Requantize& q, const RequantizeLanes& lanes, std::size_t channel, __m512i a) {
+  __m512i y;
+  unsigned near = 0;
+  if (lanes.fast) {
+    y = round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_loadu_ps(q.float_ratio + channel),
+                                     _mm512_loadu_ps(q.float_offset + channel)),
+                     lanes, near);
+  } else {
+    unsigned near_high = 0;
+    const __m512d low = _mm512_cvtepi32_pd(_mm512_castsi512_si256(a));
+    const __m512d high = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(a, 1));
+    const double* ratio = q.ratio + channel;
+    const double* offset = q.offset + channel;
+    const __m256i y0 = round_lanes(_mm512_fmadd_pd(low, _mm512_loadu_pd(ratio), _mm512_loadu_pd(offset)), lanes, near);
+    const __m256i y1 =
+        round_lanes(_mm512_fmadd_pd(high, _mm512_loadu_pd(ratio + 8), _mm512_loadu_pd(offset + 8)), lanes, near_high);
+    y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
+    y = _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
+    near |= near_high << 8;
   }
-  return y;
+  return __builtin_expect(near != 0, 0) ? fixed(q, channel, near, a, a, false, y) : y;
 }
 
 }  // namespace halfeven::kernels

@@ -31,15 +31,24 @@ struct PadCopy {
       const std::int64_t n = row / padded_height;
       const std::int64_t y = row % padded_height - top;
       std::uint8_t* to = out + row * padded_width * pixel;
-      if (y < 0 || y >= height || padded_width != width || padded_channels != channels) {
+      if (y < 0 || y >= height) {
         std::memset(to, fill, static_cast<std::size_t>(padded_width * pixel));
+        continue;
       }
-      if (y < 0 || y >= height) continue;
+      if (padded_channels != channels) {
+        std::memset(to, fill, static_cast<std::size_t>(padded_width * pixel));
+      } else {
+        std::memset(to, fill, static_cast<std::size_t>(left * pixel));
+        std::memset(to + (left + width) * pixel, fill, static_cast<std::size_t>((padded_width - left - width) * pixel));
+      }
       to += left * pixel;
       if (from_channels_last) {
         const std::uint8_t* from = in + (n * height + y) * width * all;
         if (padded_channels == channels) {
-          for (std::int64_t i = 0; i < width * all; ++i) to[i] = from[i] ^ flip;
+          std::memcpy(to, from, static_cast<std::size_t>(width * all));
+          if (flip != 0) {
+            for (std::int64_t i = 0; i < width * all; ++i) to[i] ^= flip;
+          }
           continue;
         }
         for (std::int64_t x = 0; x < width; ++x) {

@@ -9,6 +9,9 @@
 namespace halfeven::plan {
 namespace {
 
+// A coarser check would send too many lanes to the slow path.
+constexpr double kFloatSlack = 0x1p-9;
+
 const ir::Node* producer(const ir::Graph& g, ir::ValueId id) {
   for (const ir::Node& n : g.nodes) {
     if (!n.outputs.empty() && n.outputs[0] == id) return &n;
@@ -182,13 +185,29 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
   // Roundings of the two ratios, the offset, the two products and the two sums: each at most 2^-53 of a magnitude that
   // the bounds give. Results that matter lie within 2^17 of zero; larger ones saturate however they are rounded.
   double largest = 0;
+  double float_largest = 0;
+  float_ratio_.assign(lanes, 0.0F);
+  float_offset_.assign(lanes, 0.0F);
+  // Float kernels clamp to the results that are not saturated: steps of at most `reach`.
+  const double reach =
+      std::max(std::fabs(static_cast<double>(lo_ - zero_)), std::fabs(static_cast<double>(hi_ - zero_))) + 1;
+  const double second_size = b_bound * std::fabs(second_.to_double());
   for (std::size_t k = 0; k < ratios_.size(); ++k) {
     ratio_[k] = ratios_[k].to_double();
     offset_[k] = offsets_[k].to_double();
-    largest = std::max(
-        largest, a_bound * std::fabs(ratio_[k]) + b_bound * std::fabs(second_.to_double()) + std::fabs(offset_[k]));
+    float_ratio_[k] = static_cast<float>(ratio_[k]);
+    float_offset_[k] = static_cast<float>(offset_[k]);
+    const double offset_size = std::fabs(offset_[k]);
+    const double first_size = a_bound * std::fabs(ratio_[k]);
+    largest = std::max(largest, first_size + second_size + offset_size);
+    // A first term larger than this saturates together with the others.
+    const double first_used = std::min(first_size, reach + offset_size + second_size);
+    float_largest = std::max(float_largest, 3 * first_used + 4 * second_size + 3 * offset_size + 2 * reach);
+    // Ratios that are no normal floats would lose their accuracy.
+    if (std::fabs(ratio_[k]) < 0x1p-100 || std::fabs(ratio_[k]) > 0x1p100) float_largest = HUGE_VAL;
   }
   slack_ = (6 * largest + 1) * 0x1p-53;
+  float_slack_ = float_largest * 0x1.1p-24;
   usable_ = slack_ < 0x1p-8;
 }
 
@@ -204,10 +223,21 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   q.hi = hi_;
   q.exact = exact;
   q.context = this;
+  if (float_slack_ < kFloatSlack) {
+    q.float_ratio = float_ratio_.data();
+    q.float_offset = float_offset_.data();
+    q.float_ratio2 = static_cast<float>(q.ratio2);
+    q.float_slack = static_cast<float>(float_slack_ * 1.0001);
+  }
   return q;
 }
 
 std::string Requantization::describe() const {
+  const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
+  if (float_slack_ < kFloatSlack) {
+    return "float32 with a check: lanes closer than 2^" + power(float_slack_) + " to a tie go to double, closer than 2^" +
+           power(slack_) + " to the exact ratio";
+  }
   return "double with a check: lanes closer than 2^" +
          std::to_string(static_cast<int>(std::floor(std::log2(slack_))) + 1) + " to a tie are recomputed exactly";
 }

@@ -59,7 +59,10 @@ class Requantization {
   numerics::Rational second_;
   std::vector<double> ratio_;
   std::vector<double> offset_;
+  std::vector<float> float_ratio_;
+  std::vector<float> float_offset_;
   double slack_ = 0;
+  double float_slack_ = 0;
   bool usable_ = true;
   std::int32_t zero_;
   std::int32_t lo_;

@@ -1,10 +1,12 @@
 // Elementwise arithmetic, pools, tables, the first quantization, and views.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "cpu/elementwise/binary.hpp"
+#include "cpu/elementwise/quantize.hpp"
 #include "cpu/pool/pool.hpp"
 #include "numerics/format.hpp"
 #include "ops/common.hpp"
@@ -261,29 +263,34 @@ namespace {
 
 class QuantizeKernel final : public Kernel {
  public:
-  double scale = 1;
-  std::int32_t zero = 0;
-  std::int32_t lo = 0;
-  std::int32_t hi = 0;
+  kernels::QuantizeFloats q;
+  kernels::QuantizeFunction function = nullptr;
   std::int64_t size = 0;
+  std::string node;
+  std::string tensor;
+
   void run(const Buffers& b, const ParallelFor& parallel) const override {
     const auto* in = reinterpret_cast<const float*>(b.in[0]);
     auto* out = reinterpret_cast<std::uint8_t*>(b.out[0]);
+    std::atomic<std::size_t> nan{SIZE_MAX};
     parallel(size, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        // The quotient of two floats in double errs by 2^-53 of itself, at most 2^-40 where it does not saturate.
-        const double t = std::clamp(static_cast<double>(in[i]) / scale, -1e6, 1e6);
-        double r = std::nearbyint(t);
-        if (std::fabs(t - r) > 0.5 - 0x1p-32) r = exact(in[i]);
-        out[i] = static_cast<std::uint8_t>(std::clamp(static_cast<std::int32_t>(r) + zero, lo, hi));
+      const auto end = static_cast<std::size_t>(last);
+      const std::size_t at = function(q, in, out, static_cast<std::size_t>(first), end);
+      for (std::size_t seen = nan; at < end && at < seen && !nan.compare_exchange_weak(seen, at);) {
       }
     });
+    if (nan != SIZE_MAX) {
+      throw Error(ErrorCode::input,
+                  "QuantizeLinear '" + node + "': element " + std::to_string(nan) + " of '" + tensor +
+                      "' (in C order) is NaN, which has no quantized value",
+                  node);
+    }
   }
 
- private:
-  double exact(float x) const {
-    const Rational q = Rational::from_double(static_cast<double>(x)) / Rational::from_double(scale);
-    return static_cast<double>(q.round_half_even().get_si());
+  static std::int32_t exact(float x, float scale) {
+    const Rational quotient =
+        Rational::from_double(static_cast<double>(x)) / Rational::from_double(static_cast<double>(scale));
+    return static_cast<std::int32_t>(quotient.round_half_even().get_si());
   }
 };
 
@@ -300,13 +307,19 @@ Offer make_quantize(const Site& site) {
       (node.inputs.size() > 2 && node.inputs[2].present() && z == nullptr)) {
     return refuse("is not from float32 to 8 bits per tensor");
   }
+  if (s->dtype() != DType::float32) return refuse("has no float32 scale");
   auto kernel = std::make_unique<QuantizeKernel>();
-  kernel->scale = numerics::decode_float(s->dtype(), s->data(), 0);
-  kernel->zero = z == nullptr ? 0 : static_cast<std::int32_t>(ops::integers(*z)[0]);
-  kernel->lo = static_cast<std::int32_t>(integer_min(type));
-  kernel->hi = static_cast<std::int32_t>(integer_max(type));
+  kernel->q.scale = static_cast<float>(numerics::decode_float(s->dtype(), s->data(), 0));
+  kernel->q.zero = z == nullptr ? 0 : static_cast<std::int32_t>(ops::integers(*z)[0]);
+  kernel->q.lo = static_cast<std::int32_t>(integer_min(type));
+  kernel->q.hi = static_cast<std::int32_t>(integer_max(type));
+  kernel->q.exact = QuantizeKernel::exact;
+  const bool wide = site.isa == Isa::avx512_vnni;
+  kernel->function = wide ? kernels::quantize_avx512 : kernels::quantize_portable;
   kernel->size = elements(site.shape(node.outputs[0]));
-  kernel->name = "quantize.portable";
+  kernel->node = ir::label(site.graph, node);
+  kernel->tensor = site.graph.value(node.inputs[0]).name;
+  kernel->name = wide ? "quantize.avx512" : "quantize.portable";
   kernel->in_layouts.assign(node.inputs.size(), Layout::plain);
   kernel->any_layout.assign(node.inputs.size(), false);
   return {std::move(kernel), ""};

@@ -67,8 +67,7 @@ void tile(const Tile& t) {
     const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1U << left) - 1);
     const std::size_t channel = t.channel + b * kLanes;
     unroll<M>([&](auto m) {
-      const __m512i y =
-          requantize_lanes(*t.q, *t.lanes, channel, sums[m][b], t.q->ratio + channel, t.q->offset + channel);
+      const __m512i y = requantize_lanes(*t.q, *t.lanes, channel, sums[m][b]);
       _mm_mask_storeu_epi8(t.out + static_cast<std::int64_t>(m) * out_pixel + b * kLanes, mask,
                            _mm512_cvtepi32_epi8(y));
     });

@@ -20,7 +20,11 @@ void max_pool(const PoolShape& s, const std::uint8_t* input, std::uint8_t flip, 
           const std::int64_t x = ox * s.stride_w - s.pad_w + kx * s.dilation_w;
           if (x < 0 || x >= s.width) continue;
           const std::uint8_t* in = input + ((n * s.height + y) * s.width + x) * s.channels;
-          for (std::int64_t c = 0; c < s.channels; ++c) to[c] = std::max<std::uint8_t>(to[c], in[c] ^ flip);
+          if (flip == 0) {  // the common case, in a form that compilers vectorise
+            for (std::int64_t c = 0; c < s.channels; ++c) to[c] = std::max(to[c], in[c]);
+          } else {
+            for (std::int64_t c = 0; c < s.channels; ++c) to[c] = std::max<std::uint8_t>(to[c], in[c] ^ flip);
+          }
         }
       }
       if (flip != 0) {
