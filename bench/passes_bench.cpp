@@ -1,5 +1,5 @@
-// All passes on the classic networks, validation after every change included. Models come from HALFEVEN_MODELS (a folder
-// of folders with model.onnx), else the example's.
+// All passes on the classic networks, validation after every change included. Models come from HALFEVEN_MODELS (a
+// folder of folders with model.onnx), else the example's.
 #include <cstdlib>
 #include <filesystem>
 

@@ -16,8 +16,8 @@ struct Requantize {
   double ratio2 = 0;               ///< of a second integer term (an addition's other operand)
   bool per_tensor = false;
   double slack = 0;
-  /// The same in float32, for kernels that check every lane: where the float result lies within `float_slack` of a tie, the
-  /// doubles decide. Null where float32 is too coarse for that.
+  /// The same in float32, for kernels that check every lane: where the float result lies within `float_slack` of a tie,
+  /// the doubles decide. Null where float32 is too coarse for that.
   const float* float_ratio = nullptr;
   const float* float_offset = nullptr;
   float float_ratio2 = 0;

@@ -14,7 +14,7 @@ struct RequantizeLanes {
   __m512i lo;
   __m512i hi;
   bool checked;
-  bool fast;            // float32 with a check of every lane
+  bool fast;  // float32 with a check of every lane
   __m512 float_tie;
   __m512 float_lo;
   __m512 float_hi;

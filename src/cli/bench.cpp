@@ -36,7 +36,8 @@ struct EngineArguments {
 };
 
 Executable compile(const EngineArguments& arguments, const Model& model, const NamedTensors& inputs) {
-  if (arguments.threads < 0 || arguments.runs < 1) throw Error(ErrorCode::usage, "--threads takes 0 or more, --runs 1 or more");
+  if (arguments.threads < 0 || arguments.runs < 1)
+    throw Error(ErrorCode::usage, "--threads takes 0 or more, --runs 1 or more");
   CompileOptions options;
   options.threads = arguments.threads;
   options.isa = arguments.isa;
@@ -61,7 +62,10 @@ int plan(const EngineArguments& arguments) {
                  {"scratch_bytes", report.scratch_bytes},
                  {"steps", Json::array()}};
     for (const PlanStep& s : report.steps) {
-      json["steps"].push_back({{"node", s.node}, {"operator", s.op_type}, {"kernel", s.kernel}, {"note", s.note},
+      json["steps"].push_back({{"node", s.node},
+                               {"operator", s.op_type},
+                               {"kernel", s.kernel},
+                               {"note", s.note},
                                {"refusals", s.refusals}});
     }
     print(json);
@@ -73,8 +77,9 @@ int plan(const EngineArguments& arguments) {
                printable(s.kernel == "reference" ? joined(s.refusals) : s.note)});
   }
   print(table.text());
-  print(fmt::format("{}: {} steps; tensors between them take {} bytes of the {} that they have in all; scratch {} bytes\n",
-                    report.isa, report.steps.size(), report.arena_bytes, report.tensor_bytes, report.scratch_bytes));
+  print(fmt::format(
+      "{}: {} steps; tensors between them take {} bytes of the {} that they have in all; scratch {} bytes\n",
+      report.isa, report.steps.size(), report.arena_bytes, report.tensor_bytes, report.scratch_bytes));
   return 0;
 }
 
@@ -85,8 +90,9 @@ void fill_up(const Model& model, const std::map<std::string, Shape>& shapes, Nam
     const auto given = shapes.find(v.name);
     const Shape shape = given != shapes.end() ? given->second : v.shape.value_or(Shape{});
     if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; })) {
-      throw Error(ErrorCode::usage, fmt::format("input '{}' has unknown dimensions: give --input or --shape {}=1x3x224x224",
-                                                v.name, v.name));
+      throw Error(
+          ErrorCode::usage,
+          fmt::format("input '{}' has unknown dimensions: give --input or --shape {}=1x3x224x224", v.name, v.name));
     }
     inputs[v.name] = Tensor::own(v.dtype, shape, std::vector<std::byte>(element_count(shape) * storage_size(v.dtype)));
   }
@@ -125,19 +131,21 @@ int bench(const EngineArguments& arguments) {
     ++count;
   }
   if (arguments.json) {
-    Json json = {{"isa", report.isa},          {"runs", arguments.runs},
-                 {"min_ms", times.front()},    {"median_ms", median},
-                 {"max_ms", times.back()},     {"first_result_ms", first},
-                 {"peak_kilobytes", usage.ru_maxrss}};
+    Json json = {
+        {"isa", report.isa},      {"runs", arguments.runs},   {"min_ms", times.front()},          {"median_ms", median},
+        {"max_ms", times.back()}, {"first_result_ms", first}, {"peak_kilobytes", usage.ru_maxrss}};
     for (const StepTime& t : profile) {
       const PlanStep& s = report.steps[t.step];
-      json["profile"].push_back({{"node", s.node}, {"operator", s.op_type}, {"kernel", s.kernel}, {"ms", t.milliseconds}});
+      json["profile"].push_back(
+          {{"node", s.node}, {"operator", s.op_type}, {"kernel", s.kernel}, {"ms", t.milliseconds}});
     }
     print(json);
     return 0;
   }
-  print(fmt::format("{} runs: min {:.3f} ms, median {:.3f} ms, max {:.3f} ms; from file to first result {:.0f} ms; peak memory {} MB\n",
-                    arguments.runs, times.front(), median, times.back(), first, usage.ru_maxrss / 1024));
+  print(
+      fmt::format("{} runs: min {:.3f} ms, median {:.3f} ms, max {:.3f} ms; from file to first result {:.0f} ms; peak "
+                  "memory {} MB\n",
+                  arguments.runs, times.front(), median, times.back(), first, usage.ru_maxrss / 1024));
   if (!profile.empty()) {
     Table table({"ms", "node", "operator", "kernel"});
     for (const StepTime& t : profile) {
@@ -146,7 +154,8 @@ int bench(const EngineArguments& arguments) {
     }
     print(table.text());
     Table kernels({"ms", "steps", "kernel"});
-    for (const auto& [name, sum] : by_kernel) kernels.add({fmt::format("{:.3f}", sum.first), std::to_string(sum.second), name});
+    for (const auto& [name, sum] : by_kernel)
+      kernels.add({fmt::format("{:.3f}", sum.first), std::to_string(sum.second), name});
     print(kernels.text());
   }
   return 0;
@@ -159,8 +168,10 @@ void add_common(CLI::App* command, EngineArguments& a) {
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
-  command->add_option("--isa", a.isa, "portable or avx512_vnni (default: the best that the processor has)")->type_name("NAME");
-  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")->type_name("N");
+  command->add_option("--isa", a.isa, "portable or avx512_vnni (default: the best that the processor has)")
+      ->type_name("NAME");
+  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
+      ->type_name("N");
   command->add_flag("--json", a.json, "print JSON");
 }
 

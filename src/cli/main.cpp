@@ -50,12 +50,9 @@ int run_command(int argc, char** argv) {
   app.footer(std::string(kExamples));
   app.require_subcommand(1);
   const std::map<std::string, halfeven::cli::Command> commands{
-      {"run", halfeven::cli::add_run(app)},
-      {"inspect", halfeven::cli::add_inspect(app)},
-      {"fuse", halfeven::cli::add_fuse(app)},
-      {"verify", halfeven::cli::add_verify(app)},
-      {"plan", halfeven::cli::add_plan(app)},
-      {"bench", halfeven::cli::add_bench(app)},
+      {"run", halfeven::cli::add_run(app)},   {"inspect", halfeven::cli::add_inspect(app)},
+      {"fuse", halfeven::cli::add_fuse(app)}, {"verify", halfeven::cli::add_verify(app)},
+      {"plan", halfeven::cli::add_plan(app)}, {"bench", halfeven::cli::add_bench(app)},
   };
   try {
     app.parse(argc, argv);

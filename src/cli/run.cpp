@@ -192,8 +192,9 @@ bool wants_kernels(const RunArguments& arguments) {
   if (arguments.backend == "reference") return false;
   const bool possible = arguments.contract == "exact" && arguments.hash_file.empty();
   if (!possible && arguments.backend == "cpu") {
-    throw Error(ErrorCode::usage, "--backend cpu computes the exact contract and keeps no intermediate tensors: leave out "
-                                  "--contract onnx-float32 and --dump-hashes, or take --backend reference");
+    throw Error(ErrorCode::usage,
+                "--backend cpu computes the exact contract and keeps no intermediate tensors: leave out "
+                "--contract onnx-float32 and --dump-hashes, or take --backend reference");
   }
   return possible;
 }
@@ -269,8 +270,9 @@ Command add_run(CLI::App& app) {
   command->add_option("--contract", a.contract, "how results are rounded (default exact)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"exact", "onnx-float32"}));
-  command->add_option("--backend", a.backend,
-                      "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
+  command
+      ->add_option("--backend", a.backend,
+                   "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "reference", "cpu"}));
   command->add_option("--isa", a.isa, "kernels for portable or avx512_vnni (default: the best that the processor has)")
@@ -280,8 +282,9 @@ Command add_run(CLI::App& app) {
   command->add_flag("--json", a.json, "print JSON instead of a table");
   command->add_option("--dump-hashes", a.hash_file, "write type, shape and hash of every computed tensor as JSON")
       ->type_name("FILE");
-  command->add_flag("--check", a.check,
-                    "run again on the interpreter, on one thread (a different bit: exit code 1), and by the other contract");
+  command->add_flag(
+      "--check", a.check,
+      "run again on the interpreter, on one thread (a different bit: exit code 1), and by the other contract");
 
   const std::string group = "Pictures (value = (x / 255 - mean) / std; uint8 inputs take x)";
   command->add_option("--image", a.inputs.images, "PNG or JPEG; may be given several times, as --input")

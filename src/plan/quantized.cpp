@@ -235,8 +235,8 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
 std::string Requantization::describe() const {
   const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
   if (float_slack_ < kFloatSlack) {
-    return "float32 with a check: lanes closer than 2^" + power(float_slack_) + " to a tie go to double, closer than 2^" +
-           power(slack_) + " to the exact ratio";
+    return "float32 with a check: lanes closer than 2^" + power(float_slack_) +
+           " to a tie go to double, closer than 2^" + power(slack_) + " to the exact ratio";
   }
   return "double with a check: lanes closer than 2^" +
          std::to_string(static_cast<int>(std::floor(std::log2(slack_))) + 1) + " to a tie are recomputed exactly";

@@ -15,7 +15,8 @@ void expect_exact(const ir::Graph& graph, const std::string& how) {
   const auto outputs = interpret(model, load_inputs(model, kFolder));
   const auto expected = load_numbered(kFolder, "expected");
   ASSERT_EQ(outputs.size(), 6U);
-  for (std::size_t k = 0; k < outputs.size(); ++k) expect_identical(outputs[k], expected[k], how + ", output " + std::to_string(k));
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    expect_identical(outputs[k], expected[k], how + ", output " + std::to_string(k));
 }
 
 // The two passes in question, by what they do: one moves data and layouts, one makes integer operators.
