@@ -50,11 +50,19 @@ std::optional<std::uint64_t> macs_of(const ir::Graph& g, const ir::Node& node) {
   const Shape* w = known(node.inputs[quantized ? 3 : 1]);
   const Shape* y = known(node.outputs[0]);
   if (x == nullptr || w == nullptr || y == nullptr) return std::nullopt;
-  const auto count = [](const Shape& s) { return static_cast<std::uint64_t>(element_count(s)); };
-  if (conv) return (*w)[0] == 0 ? 0 : count(*y) * (count(*w) / static_cast<std::uint64_t>((*w)[0]));
-  if (transposed) return (*w)[0] == 0 ? 0 : count(*x) * (count(*w) / static_cast<std::uint64_t>((*w)[0]));
+  // Shapes may be larger than any tensor can be.
+  const auto count = [](const Shape& from, const Shape& to) -> std::optional<std::uint64_t> {
+    std::uint64_t product = 1;
+    for (const Shape* s : {&from, &to}) {
+      for (const std::int64_t d : *s) {
+        if (__builtin_mul_overflow(product, static_cast<std::uint64_t>(d), &product)) return std::nullopt;
+      }
+    }
+    return product;
+  };
+  if (conv || transposed) return count(conv ? *y : *x, Shape(w->begin() + 1, w->end()));
   const bool swapped = int_attribute(node, "transA", 0) != 0;
-  return count(*y) * static_cast<std::uint64_t>(swapped ? x->front() : x->back());
+  return count(*y, {swapped ? x->front() : x->back()});
 }
 
 }  // namespace
@@ -175,7 +183,9 @@ Summary Model::summary(const std::map<std::string, Shape>& input_shapes) const {
       }
     }
     const auto macs = macs_of(*g, node);
-    if (s.macs) s.macs = macs ? std::optional(*s.macs + *macs) : std::nullopt;
+    std::uint64_t sum = 0;
+    const bool counted = s.macs && macs && !__builtin_add_overflow(*s.macs, *macs, &sum);
+    s.macs = counted ? std::optional(sum) : std::nullopt;
   }
   for (const auto& [key, count] : counts) s.operators.push_back({key.first, key.second, count});
   for (const auto& [id, tensor] : g->initializers) {

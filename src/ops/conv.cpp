@@ -236,9 +236,9 @@ std::vector<TypeShape> infer_qlinear_conv(const InferContext& c) {
   c.require_type(3, {DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint4, DType::int4});
   c.require_type(7, {DType::uint8, DType::int8, DType::uint16, DType::int16});
   c.require_type(8, {DType::int32});
-  check_parameters(c, 1, 2, c.dtype(0), c.shape(0), {0, 0}, false);
+  check_per_tensor(c, 1, c.dtype(0), false);
   check_parameters(c, 4, 5, c.dtype(3), c.shape(3), {0, 0}, false);
-  check_parameters(c, 6, 7, c.dtype(7), std::nullopt, {0, 0}, true);
+  check_per_tensor(c, 6, c.dtype(7), true);
   return {{c.dtype(7), conv_shape(c, 0, 3, 8)}};
 }
 

@@ -238,11 +238,11 @@ std::vector<TypeShape> infer_qgemm(const InferContext& c) {
   c.require_type(3, {DType::uint8, DType::int8});
   c.require_type(6, {DType::int32});
   const auto shape = gemm_shape(c, 0, 3, 6);
-  check_parameters(c, 1, 2, c.dtype(0), c.shape(0), {0, 0}, false);
+  check_per_tensor(c, 1, c.dtype(0), false);
   check_parameters(c, 4, 5, c.dtype(3), c.shape(3), {transposed(c, "transB") ? 0 : 1, 0}, false);
   if (!c.has_input(7)) return {{DType::float32, shape}};
   const DType type = c.has_input(8) ? c.dtype(8) : c.dtype(0);
-  check_parameters(c, 7, 8, type, std::nullopt, {0, 0}, true);
+  check_per_tensor(c, 7, type, true);
   return {{type, shape}};
 }
 

@@ -20,20 +20,6 @@ void require_code(const InferContext& c, std::size_t i) {
   c.require_type(i, {DType::uint8, DType::int8, DType::uint16, DType::int16});
 }
 
-// Checks scale (input `scale`) and zero point (the next one, optional) of a tensor of type `type`.
-void check_scale(const InferContext& c, std::size_t scale, DType type, bool quantizes) {
-  if (!c.has_input(scale)) c.fail(fmt::format("input {} (a scale) is missing", scale));
-  check_parameters(c, scale, scale + 1, type, std::nullopt, {}, quantizes);
-  for (const std::size_t i : {scale, scale + 1}) {
-    if (!c.has_input(i) || !c.shape(i)) continue;
-    const Shape& s = *c.shape(i);
-    const bool single = std::all_of(s.begin(), s.end(), [](std::int64_t d) { return d == 1 || d < 0; });
-    if (s.size() > 1 || !single) {
-      c.fail(fmt::format("input '{}' of shape {} must be one value for the tensor", c.input_name(i), to_string(s)));
-    }
-  }
-}
-
 Data optional_input(const EvalContext& c, std::size_t i) { return c.has_input(i) ? c.input(i) : Data(); }
 
 // Input x with scale and zero point behind it, as real numbers.
@@ -53,9 +39,9 @@ std::vector<TypeShape> infer_two(const InferContext& c) {
   require_code(c, 0);
   require_code(c, 3);
   c.require_same_type(0, 3);
-  check_scale(c, 1, c.dtype(0), false);
-  check_scale(c, 4, c.dtype(0), false);
-  check_scale(c, 6, c.dtype(0), true);
+  check_per_tensor(c, 1, c.dtype(0), false);
+  check_per_tensor(c, 4, c.dtype(0), false);
+  check_per_tensor(c, 6, c.dtype(0), true);
   return {{c.dtype(0), broadcast(c, {c.shape(0), c.shape(3)})}};
 }
 
@@ -77,8 +63,8 @@ std::vector<Data> mul(const EvalContext& c) {
 
 std::vector<TypeShape> infer_one(const InferContext& c) {
   require_code(c, 0);
-  check_scale(c, 1, c.dtype(0), false);
-  check_scale(c, 3, c.dtype(0), true);
+  check_per_tensor(c, 1, c.dtype(0), false);
+  check_per_tensor(c, 3, c.dtype(0), true);
   return {c.type(0)};
 }
 
@@ -191,13 +177,13 @@ std::vector<TypeShape> infer_concat(const InferContext& c) {
   }
   if (!c.has_attribute("axis")) c.fail("attribute axis is missing");
   require_code(c, 2);
-  check_scale(c, 0, c.dtype(2), true);
+  check_per_tensor(c, 0, c.dtype(2), true);
   std::optional<Shape> out;
   bool known = true;
   for (std::size_t i = 2; i < c.inputs(); i += 3) {
     require_code(c, i);
     c.require_same_type(2, i);
-    check_scale(c, i + 1, c.dtype(i), false);
+    check_per_tensor(c, i + 1, c.dtype(i), false);
     if (!c.shape(i)) {
       known = false;
       continue;

@@ -67,6 +67,15 @@ void check_scale_values(const NodeReader& node, const std::vector<double>& scale
   }
 }
 
+// Of the tensor's rank, and of length 1 or the tensor's length in every dimension, as far as they are known.
+bool spreads_over(const Shape& scale, const Shape& shape) {
+  if (scale.size() != shape.size()) return false;
+  for (std::size_t k = 0; k < scale.size(); ++k) {
+    if (scale[k] != 1 && scale[k] >= 0 && shape[k] >= 0 && scale[k] != shape[k]) return false;
+  }
+  return true;
+}
+
 // The zero point of each scale as an integer; one entry where it is absent or per tensor.
 std::vector<std::int64_t> zero_points(const Data& zero_point) {
   if (!zero_point.present()) return {0};
@@ -108,7 +117,7 @@ void check_parameters(const InferContext& c, std::size_t scale, std::size_t zero
         c.fail(fmt::format("scale '{}' has {} entries, but axis {} of the tensor of shape {} has length {}",
                            c.input_name(scale), s[0], where.axis, to_string(*shape), length));
       }
-    } else if (s.size() > 1 && s.size() != shape->size()) {
+    } else if (s.size() > 1 && !spreads_over(s, *shape)) {
       c.fail(fmt::format("scale '{}' has shape {}, which fits no tensor of shape {}", c.input_name(scale), to_string(s),
                          to_string(*shape)));
     }
@@ -136,6 +145,19 @@ void check_parameters(const InferContext& c, std::size_t scale, std::size_t zero
       c.fail(fmt::format(
           "block_size {} with {} scale rows in '{}' does not cover axis {} of length {} (allowed {}..{})",
           where.block_size, s[k], c.input_name(scale), where.axis, d, least, s[k] <= 1 ? "any" : std::to_string(most)));
+    }
+  }
+}
+
+void check_per_tensor(const InferContext& c, std::size_t scale, DType type, bool quantizes) {
+  if (!c.has_input(scale)) c.fail(fmt::format("input {} (a scale) is missing", scale));
+  check_parameters(c, scale, scale + 1, type, std::nullopt, {}, quantizes);
+  for (const std::size_t i : {scale, scale + 1}) {
+    if (!c.has_input(i) || !c.shape(i)) continue;
+    const Shape& s = *c.shape(i);
+    const bool single = std::all_of(s.begin(), s.end(), [](std::int64_t d) { return d == 1 || d < 0; });
+    if (s.size() > 1 || !single) {
+      c.fail(fmt::format("input '{}' of shape {} must be one value for the tensor", c.input_name(i), to_string(s)));
     }
   }
 }

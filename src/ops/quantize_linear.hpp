@@ -19,6 +19,9 @@ struct QuantAxis {
 void check_parameters(const InferContext& c, std::size_t scale, std::size_t zero_point, DType type,
                       const std::optional<Shape>& shape, const QuantAxis& where, bool quantizes);
 
+/// The same for parameters that are one value for the tensor, the zero point, which may be absent, behind the scale.
+void check_per_tensor(const InferContext& c, std::size_t scale, DType type, bool quantizes);
+
 /// (q - zero_point) * scale, exact, of float type `dtype`. `zero_point` may be absent.
 numerics::ExactPtr dequantize(const NodeReader& node, const Data& q, const Data& scale, const Data& zero_point,
                               const QuantAxis& where, DType dtype);

@@ -21,6 +21,14 @@ bool fully_known(const TypeShape& t) {
   return t.shape && std::all_of(t.shape->begin(), t.shape->end(), [](std::int64_t d) { return d >= 0; });
 }
 
+bool small(const Shape& shape) {
+  std::size_t count = 1;
+  for (const std::int64_t d : shape) {
+    if (__builtin_mul_overflow(count, static_cast<std::size_t>(d), &count)) return false;
+  }
+  return count <= kFoldElements;
+}
+
 // The node's output values if they are small integers that follow from known ones.
 std::vector<Tensor> fold(const ir::Graph& graph, const ir::Node& node, const Operator& op,
                          const std::vector<std::optional<Tensor>>& constants, const std::vector<TypeShape>& results) {
@@ -30,7 +38,7 @@ std::vector<Tensor> fold(const ir::Graph& graph, const ir::Node& node, const Ope
   for (const TypeShape& r : results) {
     const bool integral = is_integer(r.dtype) || r.dtype == DType::boolean;
     if (!fully_known(r) || (!integral && node.op_type != "Constant")) return {};
-    if (integral && element_count(*r.shape) > kFoldElements) return {};
+    if (integral && !small(*r.shape)) return {};
   }
   std::vector<Data> inputs;
   for (const auto& t : constants) inputs.push_back(t ? Data(*t) : Data());

@@ -41,18 +41,61 @@ std::vector<Tensor> evaluate(const ir::Graph& graph, const ir::Node& node,
   return out;
 }
 
+// Nodes that validation knows the values of, by static shapes. Folding one makes its readers depend on constants alone,
+// and one with a float result that did not before would be rounded at once from then on (rule 6). So what such a node
+// is computed from stays computed.
+std::vector<bool> foldable(const ir::Graph& graph, const ops::Facts& facts) {
+  const std::size_t count = graph.nodes.size();
+  std::vector<bool> known(count);
+  std::vector<bool> turns(count);  // constant after folding, but not before
+  std::vector<std::size_t> producer(graph.values.size(), count);
+  std::vector<std::size_t> open;
+  for (std::size_t n = 0; n < count; ++n) {
+    const ir::Node& node = graph.nodes[n];
+    const auto all_outputs = [&](auto test) {
+      return std::all_of(node.outputs.begin(), node.outputs.end(),
+                         [&](ir::ValueId id) { return !id.present() || test(id); });
+    };
+    known[n] = all_outputs([&](ir::ValueId id) { return facts.known.contains(id); });
+    const bool constant = all_outputs([&](ir::ValueId id) { return facts.constant[id.index]; });
+    const bool becomes = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId id) {
+      return !id.present() || facts.constant[id.index] ||
+             (producer[id.index] < count && turns[producer[id.index]]);
+    });
+    turns[n] = !constant && (known[n] || becomes);
+    for (const ir::ValueId id : node.outputs) {
+      if (id.present()) producer[id.index] = n;
+    }
+    if (turns[n] && !known[n] && !all_outputs([&](ir::ValueId id) { return !is_float(graph.value(id).dtype); })) {
+      open.push_back(n);
+    }
+  }
+  std::vector<bool> visited(count);
+  while (!open.empty()) {
+    const std::size_t n = open.back();
+    open.pop_back();
+    for (const ir::ValueId id : graph.nodes[n].inputs) {
+      const std::size_t p = id.present() ? producer[id.index] : count;
+      if (p == count || !turns[p] || visited[p]) continue;
+      visited[p] = true;
+      known[p] = false;
+      open.push_back(p);
+    }
+  }
+  return known;
+}
+
 Rewrite rewrite(const ir::Graph& graph) {
   ir::Graph inferred = graph;
   const ops::Facts facts = ops::validate(inferred);
+  const std::vector<bool> known = foldable(inferred, facts);
   Editor e(graph);
   Rewrite out;
   for (std::size_t n = 0; n < e.node_count(); ++n) {
     const ir::Node node = e.node(n);
     if (node.body || is_dequantize(node)) continue;
     std::vector<Tensor> values;
-    const bool shape_known = std::all_of(node.outputs.begin(), node.outputs.end(),
-                                         [&](ir::ValueId id) { return !id.present() || facts.known.contains(id); });
-    if (shape_known) {
+    if (known[n]) {
       for (const ir::ValueId id : node.outputs) values.push_back(id.present() ? facts.known.at(id) : Tensor());
     } else {
       std::vector<std::optional<Tensor>> in;

@@ -48,6 +48,11 @@ class Lower {
   // An empty string if it was done, else why not.
   std::string lower(std::size_t n) {
     advice_.clear();
+    const auto opset = e_.graph().opsets.find("");
+    if (opset == e_.graph().opsets.end() || opset->second < 10) {
+      advice_ = "convert the model to a later opset";
+      return "QLinearConv and QLinearMatMul need opset 10";
+    }
     const ir::Node group = e_.node(n);
     const ir::Graph& body = *group.body;
     const ir::Node* chief = nullptr;

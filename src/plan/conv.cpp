@@ -240,6 +240,16 @@ Offer make_conv(const Site& site) {
   kernel->direct = same && pad.from_channels_last && !depthwise;
   kernel->scratch = kernel->direct ? 0 : pad.bytes();
 
+  // Without padding, strides and taps the image is one row of pixels, which leaves no short tiles at line ends. Some
+  // rows remain, for the threads to share.
+  if (kernel->direct && taps == 1 && s.stride_h == 1 && s.stride_w == 1) {
+    const std::int64_t pixels = s.out_height * s.out_width;
+    std::int64_t rows = std::min<std::int64_t>(s.out_height, 8);
+    while (pixels % rows != 0) --rows;
+    s.out_height = s.height = rows;
+    s.out_width = s.width = pixels / rows;
+  }
+
   // --- sums and requantisation
   std::vector<std::int32_t> start(static_cast<std::size_t>(out_channels), 0);
   std::vector<Rational> ratios;
