@@ -11,6 +11,7 @@
 #include "api/model_impl.hpp"
 #include "passes/pass.hpp"
 #include "properties/graph_generator.hpp"
+#include "support/effort.hpp"
 #include "support/files.hpp"
 
 namespace halfeven::test {
@@ -98,11 +99,11 @@ std::string check_pairs_and_triples(const Subject& s) {
   return "";
 }
 
-std::string check_permutations(const Subject& s, int count) {
+std::string check_permutations(const Subject& s, std::size_t count) {
   auto names = all_names();
   const std::string wanted = normal_form(s.graph, names);
   std::mt19937_64 random(7);
-  for (int k = 0; k < count; ++k) {
+  for (std::size_t k = 0; k < count; ++k) {
     for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[random() % i]);
     if (normal_form(s.graph, names) != wanted)
       return s.name + ": '" + passes::Pipeline(names).text() + "' ends differently";
@@ -111,12 +112,12 @@ std::string check_permutations(const Subject& s, int count) {
 }
 
 TEST(NormalForm, PairsAndTriplesOnCases) { for_all(small_graphs(), check_pairs_and_triples); }
-TEST(NormalForm, PairsAndTriplesOnRandomGraphs) { for_all(random_graphs(200), check_pairs_and_triples); }
+TEST(NormalForm, PairsAndTriplesOnRandomGraphs) { for_all(random_graphs(effort(200, 10)), check_pairs_and_triples); }
 TEST(NormalForm, PermutationsOnCases) {
-  for_all(small_graphs(), [](const Subject& s) { return check_permutations(s, 50); });
+  for_all(small_graphs(), [](const Subject& s) { return check_permutations(s, effort(50, 3)); });
 }
 TEST(NormalForm, PermutationsOnRandomGraphs) {
-  for_all(random_graphs(200), [](const Subject& s) { return check_permutations(s, 50); });
+  for_all(random_graphs(effort(200, 10)), [](const Subject& s) { return check_permutations(s, effort(50, 3)); });
 }
 
 TEST(NormalForm, PermutationsOnNetworks) {
@@ -127,7 +128,7 @@ TEST(NormalForm, PermutationsOnNetworks) {
       networks.push_back({folder.filename().string(), Model::load(folder / "model.onnx").impl().graph});
     }
   }
-  for_all(networks, [](const Subject& s) { return check_permutations(s, 5); });
+  for_all(networks, [](const Subject& s) { return check_permutations(s, effort(5, 1)); });
 }
 
 // A pass is idempotent, its pipeline is the composition of its parts, and what goes in does not change.
@@ -154,7 +155,7 @@ std::string check_properties(const Subject& s) {
 }
 
 TEST(PassProperties, OnCases) { for_all(small_graphs(), check_properties); }
-TEST(PassProperties, OnRandomGraphs) { for_all(random_graphs(200), check_properties); }
+TEST(PassProperties, OnRandomGraphs) { for_all(random_graphs(effort(200, 10)), check_properties); }
 
 TEST(Pipeline, TextRoundTrips) {
   const auto all = passes::Pipeline::all();
