@@ -27,12 +27,6 @@ bool is_quantization(const ir::Node& node) {
   return node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear";
 }
 
-std::int64_t int_attribute(const ir::Node& node, const char* name, std::int64_t otherwise) {
-  const auto at = node.attributes.find(name);
-  const auto* v = at == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&at->second);
-  return v == nullptr ? otherwise : *v;
-}
-
 // Multiply-adds of one node, or nullopt if a shape is not known; 0 for operators that do none.
 std::optional<std::uint64_t> macs_of(const ir::Graph& g, const ir::Node& node) {
   static const std::set<std::string> convolutions{"Conv", "ConvInteger", "QLinearConv"};
@@ -61,7 +55,7 @@ std::optional<std::uint64_t> macs_of(const ir::Graph& g, const ir::Node& node) {
     return product;
   };
   if (conv || transposed) return count(conv ? *y : *x, Shape(w->begin() + 1, w->end()));
-  const bool swapped = int_attribute(node, "transA", 0) != 0;
+  const bool swapped = ir::int_attribute(node, "transA", 0) != 0;
   return count(*y, {swapped ? x->front() : x->back()});
 }
 
@@ -110,7 +104,7 @@ std::vector<Quantization> Model::quantization() const {
     const bool quantizes = node.op_type == "QuantizeLinear";
     const ir::Value& q = g.value(quantizes ? node.outputs[0] : node.inputs[0]);
     out.push_back({ir::label(g, node), node.op_type, q.name, q.dtype, known(node, 1), known(node, 2),
-                   int_attribute(node, "axis", 1), int_attribute(node, "block_size", 0)});
+                   ir::int_attribute(node, "axis", 1), ir::int_attribute(node, "block_size", 0)});
   }
   return out;
 }

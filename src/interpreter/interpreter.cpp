@@ -70,6 +70,8 @@ class Run {
     } catch (const Error& e) {
       if (!e.node().empty()) throw;
       throw Error(e.code(), ir::describe(graph_, node) + ": " + e.what(), ir::label(graph_, node));
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::other, ir::describe(graph_, node) + ": not enough memory", ir::label(graph_, node));
     }
     for (const ir::ValueId id : node.inputs) {
       if (id.present() && --uses_[id.index] == 0) held_[id.index].reset();

@@ -186,6 +186,12 @@ ValueId Graph::find(const std::string& wanted) const {
   return {static_cast<std::uint32_t>(found - values.begin())};
 }
 
+std::int64_t int_attribute(const Node& node, const std::string& name, std::int64_t otherwise) {
+  const auto at = node.attributes.find(name);
+  const auto* value = at == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&at->second);
+  return value == nullptr ? otherwise : *value;
+}
+
 std::string label(const Graph& graph, const Node& node) {
   if (!node.name.empty()) return node.name;
   for (const ValueId id : node.outputs) {

@@ -81,6 +81,9 @@ struct Graph {
   ValueId find(const std::string& name) const;
 };
 
+/// An integer attribute; `otherwise` if it is absent or of another type (operators that mind say so in inference).
+std::int64_t int_attribute(const Node& node, const std::string& name, std::int64_t otherwise);
+
 /// How messages name a node: its name, else its first output: "Conv 'conv1'" or "Conv -> 'y'".
 std::string describe(const Graph& graph, const Node& node);
 /// The plain name that Error::node() carries: the node's name, else its first output's.

@@ -59,8 +59,7 @@ std::vector<bool> foldable(const ir::Graph& graph, const ops::Facts& facts) {
     known[n] = all_outputs([&](ir::ValueId id) { return facts.known.contains(id); });
     const bool constant = all_outputs([&](ir::ValueId id) { return facts.constant[id.index]; });
     const bool becomes = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId id) {
-      return !id.present() || facts.constant[id.index] ||
-             (producer[id.index] < count && turns[producer[id.index]]);
+      return !id.present() || facts.constant[id.index] || (producer[id.index] < count && turns[producer[id.index]]);
     });
     turns[n] = !constant && (known[n] || becomes);
     for (const ir::ValueId id : node.outputs) {

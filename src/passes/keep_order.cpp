@@ -19,7 +19,8 @@ class KeepOrder {
     for (std::size_t n = e_.node_count(); n-- > 0;) {
       if (!e_.alive(n) || !e_.node(n).domain.empty() || e_.node(n).body) continue;
       if (is_quantize(e_.node(n))) {
-        quantize(n);
+        for (auto q = quantize(n); q; q = quantize(*q)) {
+        }
       } else {
         compare(n);
       }
@@ -36,28 +37,34 @@ class KeepOrder {
 
   static bool is_reduction(const ir::Node& node) { return node.op_type == "ReduceMax" || node.op_type == "ReduceMin"; }
 
-  // Q(max(u)) = max(Q(u)).
-  void quantize(std::size_t n) {
+  // Q(max(u)) = max(Q(u)). Returns the QuantizeLinear in its new place.
+  std::optional<std::size_t> quantize(std::size_t n) {
     const ir::ValueId value = e_.node(n).inputs[0];
     const auto m = e_.producer(value);
-    if (!m || !e_.node(*m).domain.empty() || (e_.node(*m).op_type != "MaxPool" && !is_reduction(e_.node(*m)))) return;
-    ir::Node node = e_.node(*m);
-    const auto p = parameters_of(e_, n);
-    if (!p) return;
-    if (!e_.only_reader(value)) return refuse(*m, "its float result is read elsewhere, too");
-    if (node.outputs.size() > 1 && node.outputs[1].present()) {
-      return refuse(*m, "its indices are read: quantizing first could make ties of different values");
+    if (!m || !e_.node(*m).domain.empty() || (e_.node(*m).op_type != "MaxPool" && !is_reduction(e_.node(*m)))) {
+      return std::nullopt;
     }
-    if (!p->per_tensor() || p->scales[0] == 0) return refuse(*m, "is quantized per axis", "quantize per tensor");
+    ir::Node node = e_.node(*m);
+    const auto no = [&](std::size_t where, const std::string& why, const std::string& advice = "") {
+      refuse(where, why, advice);
+      return std::optional<std::size_t>();
+    };
+    const auto p = parameters_of(e_, n);
+    if (!p) return std::nullopt;
+    if (!e_.only_reader(value)) return no(*m, "its float result is read elsewhere, too");
+    if (node.outputs.size() > 1 && node.outputs[1].present()) {
+      return no(*m, "its indices are read: quantizing first could make ties of different values");
+    }
+    if (!p->per_tensor() || p->scales[0] == 0) return no(*m, "is quantized per axis", "quantize per tensor");
     if (opset_ < 12 || bits(p->type) != 8)
-      return refuse(*m, "ONNX has this operator for 8-bit integers only, since opset 12");
+      return no(*m, "ONNX has this operator for 8-bit integers only, since opset 12");
     // MaxPool passes unrounded values on (rule 4); a reduction reads rounded ones.
     if (is_reduction(node) && !reads_as_is(e_, node.inputs[0])) {
-      return refuse(*m, "reads a computed tensor, which it rounds to float first",
+      return no(*m, "reads a computed tensor, which it rounds to float first",
                     "quantize the tensor in front of it, too");
     }
     if (!p->ascending()) {
-      if (!is_reduction(node)) return refuse(*m, "has a negative output scale, and ONNX has no MinPool");
+      if (!is_reduction(node)) return no(*m, "has a negative output scale, and ONNX has no MinPool");
       node.op_type = node.op_type == "ReduceMax" ? "ReduceMin" : "ReduceMax";
     }
     ir::Node q = e_.node(n);
@@ -69,8 +76,8 @@ class KeepOrder {
     out_.findings.push_back({kName, ir::label(e_.graph(), node), true, "compares integers", ""});
     e_.remove_node(n);
     e_.remove_node(*m);
-    e_.add_node(std::move(q));
     e_.add_node(std::move(node));
+    return e_.add_node(std::move(q));
   }
 
   // ArgMax, ArgMin and comparisons of dequantized values.

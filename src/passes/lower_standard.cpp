@@ -140,7 +140,7 @@ class Lower {
       if (!is_dequantize(node) || node.outputs[0] != inner) continue;
       Operand o{outer(group, node.inputs[0]), outer(group, node.inputs[1]),
                 node.inputs.size() > 2 ? outer(group, node.inputs[2]) : ir::ValueId{}};
-      const bool blocked = int_attribute(node, "block_size", 0) != 0;
+      const bool blocked = ir::int_attribute(node, "block_size", 0) != 0;
       if (o.tensor.present() && e_.constant(o.scale) != nullptr && !blocked) return o;
     }
     return std::nullopt;
@@ -152,7 +152,7 @@ class Lower {
     const auto& shape = e_.graph().value(w.tensor).shape;
     for (const ir::Node& node : body.nodes) {
       if (!is_dequantize(node) || node.outputs[0] != inner) continue;
-      const std::int64_t axis = int_attribute(node, "axis", 1);
+      const std::int64_t axis = ir::int_attribute(node, "axis", 1);
       return axis == 0 || (shape && axis == -static_cast<std::int64_t>(shape->size()));
     }
     return false;

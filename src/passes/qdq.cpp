@@ -19,13 +19,6 @@ std::optional<std::size_t> dequantize_at(const Editor& e, ir::ValueId output) {
   return e.producer(output, "DequantizeLinear");
 }
 
-std::int64_t int_attribute(const ir::Node& node, const std::string& name, std::int64_t otherwise) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return otherwise;
-  const auto* v = std::get_if<std::int64_t>(&at->second);
-  return v == nullptr ? otherwise : *v;
-}
-
 bool Parameters::ascending() const {
   return std::all_of(scales.begin(), scales.end(), [](double s) { return s > 0; });
 }
@@ -51,10 +44,10 @@ std::optional<Parameters> parameters_of(const Editor& e, std::size_t n) {
     if (zero == nullptr || zero->size() != scale->size()) return std::nullopt;
     p.zeros = ops::integers(*zero);
   }
-  p.block = int_attribute(node, "block_size", 0);
+  p.block = ir::int_attribute(node, "block_size", 0);
   // The axis has no meaning for one scale; a negative one is counted from the front where the rank is known.
   if (!p.per_tensor()) {
-    p.axis = int_attribute(node, "axis", 1);
+    p.axis = ir::int_attribute(node, "axis", 1);
     const auto& shape = e.graph().value(q).shape;
     if (p.axis < 0) {
       if (!shape) return std::nullopt;

@@ -13,8 +13,6 @@ bool is_dequantize(const ir::Node& node);
 std::optional<std::size_t> quantize_at(const Editor& e, ir::ValueId output);    ///< the QuantizeLinear making a value
 std::optional<std::size_t> dequantize_at(const Editor& e, ir::ValueId output);  ///< the DequantizeLinear making a value
 
-std::int64_t int_attribute(const ir::Node& node, const std::string& name, std::int64_t otherwise);
-
 /// Constant quantisation parameters of a QuantizeLinear or DequantizeLinear.
 struct Parameters {
   DType type = DType::undefined;  ///< of the quantized tensor

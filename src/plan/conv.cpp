@@ -104,12 +104,6 @@ class ConvKernel final : public Kernel {
 
 Offer refuse(std::string why) { return {nullptr, std::move(why)}; }
 
-std::int64_t int_attribute(const ir::Node& node, const std::string& name, std::int64_t otherwise) {
-  const auto at = node.attributes.find(name);
-  const auto* v = at == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&at->second);
-  return v == nullptr ? otherwise : *v;
-}
-
 // Weights in the order [output channel][tap][input channel], minus 128 where they are unsigned.
 struct Weights {
   std::vector<std::int16_t> values;
@@ -145,12 +139,12 @@ Offer make_conv(const Site& site) {
   std::int64_t out_channels = 0;  // of all groups
   std::int64_t in_channels = 0;   // of a group
   if (gemm) {
-    if (int_attribute(*q->chief, "transA", 0) != 0) return refuse("transposes its activation");
+    if (ir::int_attribute(*q->chief, "transA", 0) != 0) return refuse("transposes its activation");
     for (const char* name : {"alpha", "beta"}) {
       const auto at = q->chief->attributes.find(name);
       if (at != q->chief->attributes.end() && std::get<float>(at->second) != 1.0F) return refuse("has alpha or beta");
     }
-    const bool transposed = int_attribute(*q->chief, "transB", 0) != 0;
+    const bool transposed = ir::int_attribute(*q->chief, "transB", 0) != 0;
     out_channels = ws[transposed ? 0 : 1];
     in_channels = xs[1];
     s.batch = 1;
@@ -204,7 +198,7 @@ Offer make_conv(const Site& site) {
   packed.values.resize(static_cast<std::size_t>(out_channels * taps * in_channels));
   packed.sums.assign(static_cast<std::size_t>(out_channels), 0);
   packed.magnitude.assign(static_cast<std::size_t>(out_channels), 0);
-  const bool transposed = gemm && int_attribute(*q->chief, "transB", 0) != 0;
+  const bool transposed = gemm && ir::int_attribute(*q->chief, "transB", 0) != 0;
   for (std::int64_t oc = 0; oc < out_channels; ++oc) {
     const std::int64_t zero = w.zero(static_cast<std::size_t>(oc));
     // A kernel multiplies by the stored weight alone: its zero point must be gone after the shift.

@@ -19,12 +19,6 @@ const ir::Node* producer(const ir::Graph& g, ir::ValueId id) {
   return nullptr;
 }
 
-std::int64_t int_attribute(const ir::Node& node, const std::string& name, std::int64_t otherwise) {
-  const auto at = node.attributes.find(name);
-  const auto* v = at == node.attributes.end() ? nullptr : std::get_if<std::int64_t>(&at->second);
-  return v == nullptr ? otherwise : *v;
-}
-
 // A node's inputs as outer values: through the group's inputs.
 struct Outer {
   const ir::Node& group;
@@ -147,7 +141,7 @@ std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& r
     ++dequantizations;
     q.operands[k] = read_operand(site, outer(d->inputs[0]), outer(d->inputs[1]),
                                  d->inputs.size() > 2 ? outer(d->inputs[2]) : ir::ValueId{},
-                                 int_attribute(*d, "axis", 1), int_attribute(*d, "block_size", 0), refusal);
+                                 ir::int_attribute(*d, "axis", 1), ir::int_attribute(*d, "block_size", 0), refusal);
     if (!q.operands[k]) return std::nullopt;
   }
   if (body.nodes.size() != dequantizations + 2 + (clip == nullptr ? 0 : 1)) {
