@@ -41,7 +41,7 @@ std::vector<Data> batch(const EvalContext& c) {
   const Shape& shape = c.result_shape();
   const AxisSplit split = shape.size() < 2 ? AxisSplit{1, 1, element_count(shape)} : split_at(shape, 1);
   const double epsilon = static_cast<double>(c.get_float("epsilon", 1e-5F));
-  const ExactPtr variance = c.reals(4);
+  const ExactPtr& variance = c.reals(4);
   const auto root = [variance, epsilon]<class N>(std::size_t k, std::type_identity<N>) -> N {
     return sqrt(numerics::load<N>(*variance, k) + number<N>(epsilon));
   };

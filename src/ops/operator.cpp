@@ -51,12 +51,14 @@ std::string NodeReader::get_string(const std::string& name, const std::string& o
 
 std::vector<std::int64_t> NodeReader::get_ints(const std::string& name, std::vector<std::int64_t> otherwise) const {
   const auto* v = attribute<std::vector<std::int64_t>>(name, "a list of integers");
-  return v == nullptr ? std::move(otherwise) : *v;
+  if (v != nullptr) otherwise = *v;
+  return otherwise;
 }
 
 std::vector<float> NodeReader::get_floats(const std::string& name, std::vector<float> otherwise) const {
   const auto* v = attribute<std::vector<float>>(name, "a list of floats");
-  return v == nullptr ? std::move(otherwise) : *v;
+  if (v != nullptr) otherwise = *v;
+  return otherwise;
 }
 
 std::optional<Tensor> NodeReader::get_tensor(const std::string& name) const {
