@@ -1,6 +1,7 @@
 #include "interpreter/interpreter.hpp"
 
 #include <memory>
+#include <new>
 #include <optional>
 
 namespace halfeven::interpreter {

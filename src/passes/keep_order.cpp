@@ -61,7 +61,7 @@ class KeepOrder {
     // MaxPool passes unrounded values on (rule 4); a reduction reads rounded ones.
     if (is_reduction(node) && !reads_as_is(e_, node.inputs[0])) {
       return no(*m, "reads a computed tensor, which it rounds to float first",
-                    "quantize the tensor in front of it, too");
+                "quantize the tensor in front of it, too");
     }
     if (!p->ascending()) {
       if (!is_reduction(node)) return no(*m, "has a negative output scale, and ONNX has no MinPool");
