@@ -107,8 +107,8 @@ std::optional<std::vector<AxisPlan>> plan(const NodeReader& node, const Shape& i
   return out;
 }
 
-std::vector<TypeShape> infer_plan(const InferContext& c, std::optional<std::vector<double>> scales,
-                                  std::optional<std::vector<std::int64_t>> sizes) {
+std::vector<TypeShape> infer_plan(const InferContext& c, const std::optional<std::vector<double>>& scales,
+                                  const std::optional<std::vector<std::int64_t>>& sizes) {
   const ResizeMode mode = mode_of(c);
   if (mode.name != "nearest") c.require_float(0);
   if (!c.shape(0)) return {{c.dtype(0), std::nullopt}};
