@@ -58,6 +58,7 @@ class KeepOrder {
     if (!p->per_tensor() || p->scales[0] == 0) return no(*m, "is quantized per axis", "quantize per tensor");
     if (opset_ < 12 || bits(p->type) != 8)
       return no(*m, "ONNX has this operator for 8-bit integers only, since opset 12");
+    if (!never_nan(e_, node.inputs[0])) return no(*m, "may drop a NaN that the quantization would refuse");
     // MaxPool passes unrounded values on (rule 4); a reduction reads rounded ones.
     if (is_reduction(node) && !reads_as_is(e_, node.inputs[0])) {
       return no(*m, "reads a computed tensor, which it rounds to float first",

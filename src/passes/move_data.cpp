@@ -105,7 +105,22 @@ class MoveData {
              "quantize the tensor in front of Resize, too");
       return false;
     }
+    if (brings_nan(node)) {
+      refuse(*m, "may drop a NaN that the quantization would refuse", "quantize the tensor in front of it");
+      return false;
+    }
     return joins(node) ? up_through_join(n, *m) : up_through_movement(n, *m, *p);
+  }
+
+  // A NaN that the operator drops, or a constant one that it joins.
+  bool brings_nan(const ir::Node& node) const {
+    const std::size_t first = node.op_type == "Where" ? 1 : 0;
+    const std::size_t last = joins(node) ? node.inputs.size() : 1;
+    for (std::size_t k = first; k < last; ++k) {
+      const bool matters = may_drop_elements(node) || e_.constant(node.inputs[k]) != nullptr;
+      if (matters && !never_nan(e_, node.inputs[k])) return true;
+    }
+    return false;
   }
 
   bool up_through_movement(std::size_t n, std::size_t m, const Parameters& p) {

@@ -114,4 +114,52 @@ bool reads_as_is(const Editor& e, ir::ValueId id) {
   return reads_as_is(e, id, budget);
 }
 
+namespace {
+
+bool holds_nan(const Tensor& t) {
+  for (std::size_t i = 0; is_float(t.dtype()) && i < t.size(); ++i) {
+    if (!std::isfinite(numerics::decode_float(t.dtype(), t.data(), i))) return true;
+  }
+  return false;
+}
+
+bool never_nan(const Editor& e, ir::ValueId id, int& budget) {
+  if (!id.present()) return true;
+  if (--budget < 0) return false;
+  if (const Tensor* t = e.constant(id)) return !holds_nan(*t);
+  const auto p = e.producer(id);
+  if (!p) return false;  // an input brings what it likes
+  const ir::Node& node = e.node(*p);
+  if (is_dequantize(node)) return true;
+  if (node.body || !node.domain.empty()) return false;
+  // Finite operands that are read exactly give a finite sum. (One that is rounded first may have become infinite.)
+  static const std::set<std::string_view> sums{
+      "Conv",       "ConvTranspose", "MatMul",           "Gemm", "Add", "Sub", "Mul", "AveragePool",
+      "ReduceMean", "ReduceSum",     "GlobalAveragePool"};
+  const bool passes = passes_values_on(node);
+  if (!passes && !sums.contains(node.op_type)) return false;
+  const bool single = passes && node.op_type != "Concat" && node.op_type != "Where";
+  const std::size_t first = node.op_type == "Where" ? 1 : 0;
+  for (std::size_t k = first; k < (single ? 1 : node.inputs.size()); ++k) {
+    const ir::ValueId in = node.inputs[k];
+    if (!in.present() || !is_float(e.graph().value(in).dtype)) continue;
+    if (!passes && !reads_as_is(e, in)) return false;
+    if (!never_nan(e, in, budget)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool never_nan(const Editor& e, ir::ValueId id) {
+  int budget = 256;
+  return never_nan(e, id, budget);
+}
+
+bool may_drop_elements(const ir::Node& node) {
+  static const std::set<std::string_view> keeping{"Reshape",   "Flatten",      "Squeeze",      "Unsqueeze",
+                                                  "Transpose", "DepthToSpace", "SpaceToDepth", "Concat"};
+  return !keeping.contains(node.op_type);
+}
+
 }  // namespace halfeven::passes

@@ -44,5 +44,11 @@ bool passes_values_on(const ir::Node& node);
 /// True if ordinary readers see the value as it is, unrounded and rounded alike: a dequantized value or a float tensor
 /// of the caller or the model, passed on or not.
 bool reads_as_is(const Editor& e, ir::ValueId id);
+/// True if no element can be NaN: dequantized values and sums of products of them and of finite constants, passed on or
+/// not. QuantizeLinear refuses a NaN (contract section 6), so it may go in front of an operator that drops elements
+/// only where there is none.
+bool never_nan(const Editor& e, ir::ValueId id);
+/// False for operators whose output holds every element of their data inputs: those quantize what they were given.
+bool may_drop_elements(const ir::Node& node);
 
 }  // namespace halfeven::passes

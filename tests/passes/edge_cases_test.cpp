@@ -112,5 +112,39 @@ TEST(Summary, HugeShapesHaveNoMacs) {
   EXPECT_FALSE(load(model).summary().macs);
 }
 
+// An operator that drops elements may drop a NaN; QuantizeLinear in front of it would refuse the whole tensor (contract
+// section 6).
+TEST(MoveData, QuantizationStaysBehindWhatMayDropNan) {
+  ModelProto model = empty_model();
+  add_input(model, "x", DType::float32, {4});
+  add_output(model, "y");
+  add_scalar(model, "scale", DType::float32, raw(0.5F));
+  add_scalar(model, "zero", DType::uint8, std::string(1, '\3'));
+  add(model, "IsNaN", {"x"}, {"nan"});
+  add_scalar(model, "nothing", DType::float32, raw(0));
+  add(model, "Where", {"nan", "nothing", "x"}, {"clean"});
+  add(model, "QuantizeLinear", {"clean", "scale", "zero"}, {"y"});
+  const Model before = load(model);
+  const float values[] = {1.0F, std::nanf(""), 2.25F, -1.0F};
+  const NamedTensors inputs{{"x", Tensor::of<float>(DType::float32, {4}, values)}};
+  const auto wanted = interpret(before, inputs);
+  EXPECT_TRUE(identical(interpret(fuse(before).model, inputs)[0], wanted[0]));
+}
+
+TEST(MoveData, NanConstantIsNotQuantized) {
+  ModelProto model = empty_model();
+  add_input(model, "x", DType::float32, {1});
+  add_output(model, "y");
+  add_scalar(model, "scale", DType::float32, raw(0.5F));
+  add_scalar(model, "zero", DType::uint8, std::string(1, '\3'));
+  add_scalar(model, "nan", DType::float32, raw(std::nanf("")), false);
+  auto* axis = add(model, "Concat", {"x", "nan"}, {"both"}).add_attribute();
+  axis->set_name("axis");
+  axis->set_type(2);  // INT
+  axis->set_i(0);
+  add(model, "QuantizeLinear", {"both", "scale", "zero"}, {"y"});
+  EXPECT_NO_THROW(fuse(load(model)));
+}
+
 }  // namespace
 }  // namespace halfeven::test
