@@ -35,7 +35,8 @@ class ReferenceKernel final : public Kernel {
     options.threads = threads;
     const auto outputs = interpreter::run(graph, facts, inputs, options);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      std::memcpy(b.out[k], outputs[k].data(), outputs[k].bytes().size());
+      const auto bytes = outputs[k].bytes();
+      std::copy(bytes.begin(), bytes.end(), b.out[k]);
     }
   }
 };
