@@ -15,7 +15,10 @@ class Model;
 struct CompileOptions {
   std::map<std::string, Shape> shapes;  ///< of inputs whose declared shape has unknown dimensions
   int threads = 0;                      ///< that a Context uses; 0: as many as the machine has. Changes no bit.
-  std::string isa;                      ///< "portable" or "avx512_vnni"; empty: the best this processor has
+  /// "sse2" (which stands for portable code elsewhere), "avx2", "avx512", "vnni" or "amx"; empty: what the environment
+  /// variable HALFEVEN_ISA says, else the best that this processor has. Changes no bit.
+  std::string isa;
+  std::vector<std::string> kernels;  ///< names of kernels to be preferred where they serve (`halfeven plan` lists them)
 };
 
 /// One step of the plan, as `halfeven plan` prints it.

@@ -168,7 +168,7 @@ void add_common(CLI::App* command, EngineArguments& a) {
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
-  command->add_option("--isa", a.isa, "portable or avx512_vnni (default: the best that the processor has)")
+  command->add_option("--isa", a.isa, "sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
       ->type_name("NAME");
   command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
       ->type_name("N");

@@ -275,7 +275,9 @@ Command add_run(CLI::App& app) {
                    "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "reference", "cpu"}));
-  command->add_option("--isa", a.isa, "kernels for portable or avx512_vnni (default: the best that the processor has)")
+  command
+      ->add_option("--isa", a.isa,
+                   "kernels for sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
       ->type_name("NAME");
   command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
       ->type_name("N");

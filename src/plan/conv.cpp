@@ -102,8 +102,6 @@ class ConvKernel final : public Kernel {
   }
 };
 
-Offer refuse(std::string why) { return {nullptr, std::move(why)}; }
-
 // Weights in the order [output channel][tap][input channel], minus 128 where they are unsigned.
 struct Weights {
   std::vector<std::int16_t> values;
@@ -115,8 +113,9 @@ struct Weights {
 
 Offer make_conv(const Site& site) {
   std::string refusal;
-  const auto q = read_quantized(site, refusal);
+  auto q = read_quantized(site, refusal);
   if (!q) return refuse(refusal);
+  q->store_biased();
   const bool gemm = q->op_type == "Gemm";
   if (q->op_type != "Conv" && !gemm) return refuse("is no convolution or Gemm");
   if (!q->operands[0] || !q->operands[1]) return refuse("an operand is not quantized");
@@ -218,19 +217,18 @@ Offer make_conv(const Site& site) {
   }
 
   // --- the input's form: bytes, signed ones flipped to unsigned
-  const bool is_signed = xt == DType::int8;
-  const std::int64_t zero_byte = x.zeros[0] + (is_signed ? 128 : 0);
+  const std::int64_t zero_byte = byte_zero(site, x);
   pad.batch = s.batch;
   pad.groups = groups;
   pad.channels = in_channels;
   pad.padded_channels = s.channels;
   pad.padded_height = s.height;
   pad.padded_width = s.width;
-  pad.flip = is_signed ? 0x80 : 0;
+  pad.flip = 0;
   pad.fill = static_cast<std::uint8_t>(zero_byte);
   // A two-dimensional tensor [rows, channels] lies like [1, 1, rows, channels], channels last.
   pad.from_channels_last = gemm || site.layout(x.id) == Layout::channels_last;
-  const bool same = s.height == pad.height && s.width == pad.width && s.channels == in_channels && !is_signed;
+  const bool same = s.height == pad.height && s.width == pad.width && s.channels == in_channels;
   kernel->direct = same && pad.from_channels_last && !depthwise;
   kernel->scratch = kernel->direct ? 0 : pad.bytes();
 
@@ -296,20 +294,17 @@ Offer make_conv(const Site& site) {
 
   if (depthwise) {
     kernel->depthwise = kernels::pack_depthwise(s, packed.values.data(), start.data());
-    kernel->depthwise_function =
-        site.isa == Isa::avx512_vnni ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
-    kernel->name = site.isa == Isa::avx512_vnni ? "depthwise.avx512_vnni" : "depthwise.portable";
+    kernel->depthwise_function = site.isa == Isa::vnni ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
   } else {
     std::vector<std::int8_t> bytes(packed.values.begin(), packed.values.end());
     kernel->weights = kernels::pack_conv(s, in_channels, bytes.data(), start.data());
-    kernel->function = site.isa == Isa::avx512_vnni ? kernels::conv_avx512_vnni : kernels::conv_portable;
-    kernel->name = site.isa == Isa::avx512_vnni ? "conv.avx512_vnni" : "conv.portable";
+    kernel->function = site.isa == Isa::vnni ? kernels::conv_avx512_vnni : kernels::conv_portable;
   }
   kernel->note =
       "|sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) + ", int32; " + kernel->requantization->describe();
-  kernel->in_layouts = {gemm ? Layout::plain : site.layout(x.id)};
-  kernel->any_layout = {!gemm};
-  kernel->out_layout = gemm ? Layout::plain : Layout::channels_last;
+  kernel->in_forms.resize(site.node.inputs.size());
+  kernel->in_forms[input_of(site.node, x.id)] = byte_form(gemm ? Layout::plain : site.layout(x.id), xt);
+  kernel->out_form = byte_form(gemm ? Layout::plain : Layout::channels_last, q->out_type);
   return {std::move(kernel), ""};
 }
 

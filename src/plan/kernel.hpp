@@ -3,24 +3,55 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.hpp"
 
 namespace halfeven::plan {
 
-/// How a rank-4 (rank-3) tensor lies in memory.
+/// How a tensor of rank 3 or more lies in memory.
 enum class Layout : std::uint8_t {
   plain,          ///< as ONNX has it: N, C, H, W
   channels_last,  ///< N, H, W, C
 };
 
-/// Runs f(begin, end) on pieces of [0, n).
-using ParallelFor = std::function<void(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& f)>;
+/// How a value is stored between two steps.
+struct Form {
+  Layout layout = Layout::plain;
+  bool biased = false;  ///< int8 stored as uint8, 128 added: what kernels for unsigned activations want
+
+  bool operator==(const Form&) const = default;
+  bool operator<(const Form& o) const { return layout != o.layout ? layout < o.layout : biased < o.biased; }
+};
+
+/// Runs pieces of a range on the threads of a Context. Allocates nothing.
+class ParallelFor {
+ public:
+  using Piece = void (*)(const void* f, std::int64_t begin, std::int64_t end);
+  using Run = void (*)(void* pool, std::int64_t n, Piece piece, const void* f);
+
+  ParallelFor(void* pool, Run run, int threads) : pool_(pool), run_(run), threads_(threads) {}
+
+  int threads() const { return threads_; }
+
+  /// f(begin, end) on pieces that cover [0, n), each number once; returns when all are done.
+  template <class F>
+  void operator()(std::int64_t n, const F& f) const {
+    run_(
+        pool_, n, [](const void* g, std::int64_t begin, std::int64_t end) { (*static_cast<const F*>(g))(begin, end); },
+        &f);
+  }
+
+ private:
+  void* pool_;
+  Run run_;
+  int threads_;
+};
 
 /// Memory that a step works on. Pointers are as many as the node's inputs and outputs; absent ones are null.
 struct Buffers {
@@ -34,19 +65,24 @@ struct Buffers {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  /// Throws only for values without an answer (contract section 6).
   virtual void run(const Buffers& buffers, const ParallelFor& parallel) const = 0;
 
-  std::string name;                ///< "conv.avx512_vnni"
-  std::string note;                ///< requantise variant, accumulator range ...
-  std::size_t scratch = 0;         ///< bytes
-  std::vector<Layout> in_layouts;  ///< what each input has to be in
-  std::vector<bool> any_layout;    ///< inputs that are taken in both; then in_layouts says in which they come
-  Layout out_layout = Layout::plain;
+  std::string name;         ///< of the table's entry: "conv.vnni"
+  std::string note;         ///< requantise variant, accumulator range ...
+  std::size_t scratch = 0;  ///< bytes
+  /// What each input has to be in; nullopt (and what lies beyond the end) for inputs that are not read, packed weights
+  /// above all.
+  std::vector<std::optional<Form>> in_forms;
+  Form out_form;       ///< of every output
+  bool alias = false;  ///< the output is input 0's memory, unchanged
 };
 
 /// Instruction sets, each including the ones before it.
-enum class Isa : std::uint8_t { portable, avx512_vnni };
+enum class Isa : std::uint8_t { sse2, avx2, avx512, vnni, amx };
 
+std::string_view to_string(Isa isa);
+std::optional<Isa> parse_isa(std::string_view name);
 /// The best one that this processor has.
 Isa detect_isa();
 
@@ -56,23 +92,34 @@ struct Offer {
   std::string refusal;
 };
 
-/// What a factory may ask: the graph with concrete types and shapes, and in which layout each value lies.
+inline Offer refuse(std::string why) { return {nullptr, std::move(why)}; }
+
+/// What a factory may ask: the graph with concrete types and shapes, and in which form each value is stored.
 struct Site {
   const ir::Graph& graph;
   const ir::Node& node;
-  Isa isa;
-  const std::vector<Layout>& layouts;  ///< by ValueId
+  Isa isa;                         ///< of the table's entry: the kernel may use this and nothing beyond
+  const std::vector<Form>& forms;  ///< by ValueId
 
   const Tensor* constant(ir::ValueId id) const;
   const Shape& shape(ir::ValueId id) const { return *graph.value(id).shape; }
-  Layout layout(ir::ValueId id) const { return layouts[id.index]; }
+  DType dtype(ir::ValueId id) const { return graph.value(id).dtype; }
+  Form form(ir::ValueId id) const { return forms[id.index]; }
+  Layout layout(ir::ValueId id) const { return forms[id.index].layout; }
 };
 
-Offer make_conv(const Site& site);      ///< QLinearConv, QConv, QGemm
-Offer make_binary(const Site& site);    ///< QAdd, QMul of two tensors
-Offer make_pool(const Site& site);      ///< MaxPool, QGlobalAveragePool
-Offer make_lookup(const Site& site);    ///< Table
-Offer make_quantize(const Site& site);  ///< QuantizeLinear of a float32 input
-Offer make_view(const Site& site);      ///< Reshape, Flatten ... of tensors whose elements stay where they are
+using Factory = Offer (*)(const Site& site);
+
+/// A line of the kernel table (table.inc). Float inputs and outputs of a kernel are rounded to their type; the planner
+/// offers it only nodes where that is all that anybody reads (contract section 1).
+struct Entry {
+  std::string_view name;   ///< "conv.vnni"
+  Isa isa;                 ///< what it needs
+  Factory make;            ///< accepts or refuses a node
+  std::string_view takes;  ///< operators and types, for people
+};
+
+/// The kernel table, the one to be preferred first. What none takes, the interpreter runs.
+std::span<const Entry> kernel_table();
 
 }  // namespace halfeven::plan

@@ -7,6 +7,7 @@
 #include <halfeven/error.hpp>
 
 #include "interpreter/interpreter.hpp"
+#include "plan/storable.hpp"
 
 namespace halfeven::plan {
 namespace {
@@ -41,20 +42,32 @@ class ReferenceKernel final : public Kernel {
   }
 };
 
-class LayoutKernel final : public Kernel {
+// From one form to another.
+class ConvertKernel final : public Kernel {
  public:
-  std::int64_t batch = 1, channels = 1, pixels = 1;
-  bool to_channels_last = true;
+  std::int64_t batch = 1, rows = 1, columns = 1;  // of the result; 1 x elements where the layout stays
+  std::size_t element = 1;
+  std::uint8_t flip = 0;
+
   void run(const Buffers& b, const ParallelFor& parallel) const override {
-    const std::byte* in = b.in[0];
-    std::byte* out = b.out[0];
-    const std::int64_t rows = to_channels_last ? pixels : channels;
-    const std::int64_t columns = to_channels_last ? channels : pixels;
+    switch (element) {
+      case 2: return move<std::uint16_t>(b, parallel);
+      case 4: return move<std::uint32_t>(b, parallel);
+      case 8: return move<std::uint64_t>(b, parallel);
+      default: return move<std::uint8_t>(b, parallel);
+    }
+  }
+
+ private:
+  template <class T>
+  void move(const Buffers& b, const ParallelFor& parallel) const {
+    const T* in = reinterpret_cast<const T*>(b.in[0]);
+    T* out = reinterpret_cast<T*>(b.out[0]);
     parallel(batch * rows, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t r = first; r < last; ++r) {
-        const std::byte* from = in + r / rows * rows * columns + r % rows;
-        std::byte* to = out + r * columns;
-        for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c * rows];
+        const T* from = in + r / rows * rows * columns + r % rows;
+        T* to = out + r * columns;
+        for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c * rows] ^ flip;
       }
     });
   }
@@ -62,10 +75,11 @@ class LayoutKernel final : public Kernel {
 
 class Planner {
  public:
-  Planner(ir::Graph graph, Isa isa, int threads) : isa_(isa), threads_(threads) {
+  Planner(ir::Graph graph, PlanOptions options) : options_(std::move(options)) {
     plan_.graph = std::move(graph);
     facts_ = ops::validate(plan_.graph);
-    layouts_.assign(g().values.size(), Layout::plain);
+    storable_ = storable(plan_.graph);
+    forms_.assign(g().values.size(), Form{});
     plan_.places.resize(g().values.size());
   }
 
@@ -98,21 +112,52 @@ class Planner {
 
   // A kernel for each node that one takes.
   void choose() {
-    using Factory = Offer (*)(const Site&);
-    static constexpr Factory factories[] = {make_conv, make_binary, make_pool, make_lookup, make_quantize, make_view};
+    std::vector<const Entry*> entries;
+    for (const Entry& e : kernel_table()) {
+      if (e.isa <= options_.isa) entries.push_back(&e);
+    }
+    std::stable_partition(entries.begin(), entries.end(), [&](const Entry* e) {
+      return std::find(options_.kernels.begin(), options_.kernels.end(), e->name) != options_.kernels.end();
+    });
     kernels_.resize(g().nodes.size());
     refusals_.resize(g().nodes.size());
     for (std::size_t n = 0; n < g().nodes.size(); ++n) {
       const ir::Node& node = g().nodes[n];
-      for (const Factory factory : factories) {
-        Offer offer = factory({g(), node, isa_, layouts_});
+      if (is_constant(node)) {
+        refusals_[n].push_back("reads constants only, so it is rounded at once");
+        continue;
+      }
+      if (!exchanges_stored_values(node)) {
+        refusals_[n].push_back("exchanges unrounded values with its neighbours");
+        continue;
+      }
+      for (const Entry* entry : entries) {
+        Offer offer = entry->make({g(), node, entry->isa, forms_});
         if (offer.kernel) {
-          layouts_[node.outputs[0].index] = offer.kernel->out_layout;
+          offer.kernel->name = entry->name;
+          set_forms(node, offer.kernel->out_form);
           kernels_[n] = std::move(offer.kernel);
           break;
         }
-        refusals_[n].push_back(offer.refusal);
+        if (refusals_[n].empty() || refusals_[n].back() != offer.refusal) refusals_[n].push_back(offer.refusal);
       }
+    }
+  }
+
+  bool is_constant(const ir::Node& node) const {
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ir::ValueId id) { return !id.present() || facts_.constant[id.index]; });
+  }
+
+  bool exchanges_stored_values(const ir::Node& node) const {
+    const auto stored = [&](ir::ValueId id) { return !id.present() || storable_[id.index]; };
+    return std::all_of(node.inputs.begin(), node.inputs.end(), stored) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), stored);
+  }
+
+  void set_forms(const ir::Node& node, Form form) {
+    for (const ir::ValueId id : node.outputs) {
+      if (id.present()) forms_[id.index] = form;
     }
   }
 
@@ -137,7 +182,7 @@ class Planner {
       for (const ir::ValueId id : g().nodes[n].inputs) {
         if (!id.present() || producer_[id.index] == kAbsent) continue;
         const std::size_t p = producer_[id.index];
-        if (!kernels_[p] && is_float(g().value(id).dtype)) parent_[root(n)] = root(p);
+        if (!kernels_[p] && !storable_[id.index]) parent_[root(n)] = root(p);
       }
     }
   }
@@ -184,36 +229,59 @@ class Planner {
         if (first == kAbsent) first = n;
         parent_[root(n)] = root(first);
       }
-      for (auto& layout : layouts_) layout = Layout::plain;  // of the nodes without a kernel
+      for (Form& form : forms_) form = Form{};  // of the nodes without a kernel
       for (std::size_t n = 0; n < count; ++n) {
-        if (kernels_[n]) layouts_[g().nodes[n].outputs[0].index] = kernels_[n]->out_layout;
+        if (kernels_[n]) set_forms(g().nodes[n], kernels_[n]->out_form);
       }
     }
   }
 
   // --- steps
 
-  bool same_in_both(ir::ValueId id) const {
-    const Shape& s = *g().value(id).shape;
-    return s.size() != 4 || s[1] == 1 || s[2] * s[3] == 1;
+  // Whether both layouts are the same bytes.
+  static bool same_in_both(const Shape& s) {
+    return s.size() < 3 || s[1] == 1 || element_count(s) == 0 ||
+           std::all_of(s.begin() + 2, s.end(), [](std::int64_t d) { return d == 1; });
   }
 
-  // The place of a value in a layout, converted if need be.
-  std::size_t in_layout(ir::ValueId id, Layout wanted) {
-    if (layouts_[id.index] == wanted || same_in_both(id)) return id.index;
+  // The place of a value in a form, converted if need be.
+  std::size_t in_form(ir::ValueId id, Form wanted) {
+    const ir::Value& v = g().value(id);
+    const Form has = forms_[id.index];
+    if (v.dtype != DType::int8) wanted.biased = false;
+    const bool moves = has.layout != wanted.layout && !same_in_both(*v.shape);
+    if (!moves && has.biased == wanted.biased) return id.index;
     const auto [at, fresh] = converted_.try_emplace({id.index, wanted}, plan_.places.size());
     if (!fresh) return at->second;
-    plan_.places.emplace_back();
-    const Shape& s = *g().value(id).shape;
-    plan_.places.back().bytes = element_count(s);
-    plan_.places.back().layout = wanted;
-    auto kernel = std::make_unique<LayoutKernel>();
-    kernel->batch = s[0];
-    kernel->channels = s[1];
-    kernel->pixels = s[2] * s[3];
-    kernel->to_channels_last = wanted == Layout::channels_last;
-    kernel->name = wanted == Layout::channels_last ? "layout.to_channels_last" : "layout.to_plain";
-    plan_.steps.push_back({std::move(kernel), g().value(id).name, "layout", {}, {id.index}, {at->second}});
+    const Shape& s = *v.shape;
+    Place place;
+    place.bytes = element_count(s) * storage_size(v.dtype);
+    place.form = wanted;
+    auto kernel = std::make_unique<ConvertKernel>();
+    kernel->element = storage_size(v.dtype);
+    kernel->flip = has.biased != wanted.biased ? 0x80 : 0;
+    kernel->columns = static_cast<std::int64_t>(element_count(s));
+    if (moves) {
+      kernel->batch = s[0];
+      const std::int64_t pixels = s[0] == 0 || s[1] == 0 ? 0 : kernel->columns / s[0] / s[1];
+      kernel->rows = wanted.layout == Layout::channels_last ? pixels : s[1];
+      kernel->columns = wanted.layout == Layout::channels_last ? s[1] : pixels;
+    }
+    kernel->name = "convert";
+    if (g().is_constant(id)) {
+      std::vector<std::byte> bytes(place.bytes);
+      const std::byte* in[] = {g().initializers.at(id).data()};
+      std::byte* out[] = {bytes.data()};
+      const auto at_once = [](void*, std::int64_t n, ParallelFor::Piece piece, const void* f) {
+        if (n > 0) piece(f, 0, n);
+      };
+      kernel->run({in, out, nullptr}, ParallelFor(nullptr, at_once, 1));
+      place.kind = Place::Kind::constant;
+      plan_.constants.emplace_back(at->second, Tensor::own(v.dtype, s, std::move(bytes)));
+    } else {
+      plan_.steps.push_back({std::move(kernel), v.name, "convert", {}, {id.index}, {at->second}});
+    }
+    plan_.places.push_back(place);
     return at->second;
   }
 
@@ -221,7 +289,7 @@ class Planner {
     for (std::size_t i = 0; i < g().values.size(); ++i) {
       const auto& v = g().values[i];
       Place& p = plan_.places[i];
-      p.layout = layouts_[i];
+      p.form = forms_[i];
       if (v.shape && storage_size(v.dtype) > 0) p.bytes = element_count(*v.shape) * storage_size(v.dtype);
     }
     std::map<std::size_t, std::vector<std::size_t>> members;
@@ -233,24 +301,23 @@ class Planner {
         add_region(members.at(r));
       }
     }
-    // Graph outputs lie plain.
-    for (std::size_t k = 0; k < g().outputs.size(); ++k)
-      output_places_.push_back(in_layout(g().outputs[k], Layout::plain));
+    for (const ir::ValueId id : g().outputs) output_places_.push_back(in_form(id, Form{}));
   }
 
   void add_kernel(std::size_t n) {
     const ir::Node& node = g().nodes[n];
     Step step;
+    const Kernel& kernel = *kernels_[n];
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ir::ValueId id = node.inputs[k];
-      const Kernel& kernel = *kernels_[n];
-      const bool reads = k < kernel.in_layouts.size() && id.present();
-      step.inputs.push_back(!reads ? kAbsent : (kernel.any_layout[k] ? id.index : in_layout(id, kernel.in_layouts[k])));
+      const bool reads = k < kernel.in_forms.size() && kernel.in_forms[k] && id.present();
+      step.inputs.push_back(reads ? in_form(id, *kernel.in_forms[k]) : kAbsent);
     }
     for (const ir::ValueId id : node.outputs) step.outputs.push_back(id.present() ? id.index : kAbsent);
     step.node = ir::label(g(), node);
     step.op_type = node.op_type;
     step.refusals = refusals_[n];
+    if (kernel.alias) plan_.places[step.outputs[0]].alias_of = step.inputs[0];
     step.kernel = std::move(kernels_[n]);
     plan_.steps.push_back(std::move(step));
   }
@@ -291,7 +358,7 @@ class Planner {
           sub.initializers.emplace(id, constant->second);
         } else if (producer_[outer.index] == kAbsent || !inside[producer_[outer.index]]) {
           sub.inputs.push_back(id);
-          step.inputs.push_back(in_layout(outer, Layout::plain));
+          step.inputs.push_back(in_form(outer, Form{}));
         }
       }
       for (ir::ValueId& id : copy.outputs) {
@@ -310,7 +377,9 @@ class Planner {
       }
     }
     kernel->facts = ops::validate(sub);
-    kernel->threads = threads_;
+    // What is constant in the whole graph is rounded at once, here as there (contract section 1, rule 6).
+    for (const auto& [outer, id] : inner) kernel->facts.constant[id.index] = facts_.constant[outer.index];
+    kernel->threads = options_.threads;
     kernel->name = "reference";
     step.node = ir::label(g(), g().nodes[nodes[0]]);
     step.op_type = types;
@@ -320,9 +389,16 @@ class Planner {
 
   // --- memory: first fit over the steps in which a place is needed
 
+  // The place whose memory a place shares.
+  std::size_t memory_of(std::size_t p) const {
+    while (plan_.places[p].alias_of != kAbsent) p = plan_.places[p].alias_of;
+    return p;
+  }
+
   void place() {
     for (const auto& [id, tensor] : g().initializers) {
       plan_.places[id.index].kind = Place::Kind::constant;
+      plan_.constants.emplace_back(id.index, tensor);
     }
     for (std::size_t k = 0; k < g().inputs.size(); ++k) {
       plan_.places[g().inputs[k].index].kind = Place::Kind::input;
@@ -334,16 +410,17 @@ class Planner {
     std::map<std::size_t, Span> spans;
     for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
       for (const std::size_t p : plan_.steps[s].outputs) {
-        if (p != kAbsent) spans.try_emplace(p, Span{p, s, s});
+        if (p != kAbsent && plan_.places[p].alias_of == kAbsent) spans.try_emplace(p, Span{p, s, s});
       }
       for (const std::size_t p : plan_.steps[s].inputs) {
-        const auto at = p == kAbsent ? spans.end() : spans.find(p);
+        const auto at = p == kAbsent ? spans.end() : spans.find(memory_of(p));
         if (at != spans.end()) at->second.last = s;
       }
       plan_.scratch_bytes = std::max(plan_.scratch_bytes, aligned(plan_.steps[s].kernel->scratch));
     }
     for (const std::size_t p : output_places_) {
-      if (spans.contains(p)) spans.at(p).last = plan_.steps.size();
+      const auto at = spans.find(memory_of(p));
+      if (at != spans.end()) at->second.last = plan_.steps.size();
     }
     plan_.outputs = output_places_;
     std::vector<Span> order;
@@ -377,16 +454,16 @@ class Planner {
 
   Plan plan_;
   ops::Facts facts_;
-  Isa isa_;
-  int threads_;
-  std::vector<Layout> layouts_;
+  PlanOptions options_;
+  std::vector<bool> storable_;
+  std::vector<Form> forms_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::vector<std::string>> refusals_;
   std::vector<std::size_t> parent_;
   std::vector<std::size_t> producer_;
   std::vector<std::size_t> sequence_;
   std::vector<std::size_t> output_places_;
-  std::map<std::pair<std::size_t, Layout>, std::size_t> converted_;
+  std::map<std::pair<std::size_t, Form>, std::size_t> converted_;
 };
 
 }  // namespace
@@ -396,17 +473,6 @@ const Tensor* Site::constant(ir::ValueId id) const {
   return at == graph.initializers.end() || graph.is_input(id) ? nullptr : &at->second;
 }
 
-Isa detect_isa() {
-#ifdef __x86_64__
-  const bool vnni = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                    __builtin_cpu_supports("avx512vnni");
-  return vnni ? Isa::avx512_vnni : Isa::portable;
-#else
-  return Isa::portable;
-#endif
-}
-
-Plan make_plan(ir::Graph graph, Isa isa, int threads) { return Planner(std::move(graph), isa, threads).run(); }
+Plan make_plan(ir::Graph graph, const PlanOptions& options) { return Planner(std::move(graph), options).run(); }
 
 }  // namespace halfeven::plan

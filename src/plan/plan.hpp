@@ -17,7 +17,8 @@ struct Place {
   std::size_t index = 0;   ///< of the graph input
   std::size_t offset = 0;  ///< in the arena
   std::size_t bytes = 0;
-  Layout layout = Layout::plain;
+  Form form;
+  std::size_t alias_of = SIZE_MAX;  ///< shares the memory of this place
 };
 
 struct Step {
@@ -31,16 +32,23 @@ struct Step {
 
 struct Plan {
   ir::Graph graph;            ///< fused, with concrete shapes
-  std::vector<Place> places;  ///< by number: values first, in the graph's order, then what layout changes make
+  std::vector<Place> places;  ///< by number: values first, in the graph's order, then what conversions make
   std::vector<Step> steps;
-  std::vector<std::size_t> outputs;  ///< place of each graph output
+  std::vector<std::size_t> outputs;                       ///< place of each graph output
+  std::vector<std::pair<std::size_t, Tensor>> constants;  ///< places of kind constant and what they hold
   std::size_t arena_bytes = 0;
   std::size_t tensor_bytes = 0;  ///< sum of all tensors that live in the arena
   std::size_t scratch_bytes = 0;
 };
 
+struct PlanOptions {
+  Isa isa = Isa::sse2;
+  int threads = 1;
+  std::vector<std::string> kernels;  ///< names of table entries that come first, whatever their place in the table
+};
+
 /// Plans a fused graph whose inputs have concrete shapes. Throws Error{model} where a shape cannot be known before the
 /// run.
-Plan make_plan(ir::Graph graph, Isa isa, int threads);
+Plan make_plan(ir::Graph graph, const PlanOptions& options);
 
 }  // namespace halfeven::plan

@@ -92,6 +92,10 @@ std::optional<QuantizedOperator> read_qlinear_conv(const Site& site, std::string
 
 }  // namespace
 
+std::size_t input_of(const ir::Node& node, ir::ValueId id) {
+  return static_cast<std::size_t>(std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin());
+}
+
 std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& refusal) {
   const ir::Node& group = site.node;
   if (group.op_type == "QLinearConv" && group.domain.empty()) return read_qlinear_conv(site, refusal);

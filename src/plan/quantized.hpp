@@ -34,7 +34,26 @@ struct QuantizedOperator {
   DType out_type = DType::undefined;
   std::int64_t lo = 0;  ///< least and greatest stored result
   std::int64_t hi = 0;
+
+  /// Adds 128 to an int8 result, so that it is stored in byte_form.
+  void store_biased() {
+    if (out_type != DType::int8) return;
+    out_zero += 128;
+    lo += 128;
+    hi += 128;
+  }
 };
+
+/// 8-bit tensors between kernels are unsigned: signed ones are stored with 128 added.
+inline bool is_byte(DType type) { return type == DType::uint8 || type == DType::int8; }
+inline Form byte_form(Layout layout, DType type) { return {layout, type == DType::int8}; }
+/// The zero point of an operand whose form is byte_form.
+inline std::int32_t byte_zero(const Site& site, const Operand& o, std::size_t k = 0) {
+  return static_cast<std::int32_t>(o.zero(k)) + (site.dtype(o.id) == DType::int8 ? 128 : 0);
+}
+inline std::int64_t elements(const Shape& s) { return static_cast<std::int64_t>(element_count(s)); }
+/// Which input of the node a value is.
+std::size_t input_of(const ir::Node& node, ir::ValueId id);
 
 /// Reads a QLinearConv or a group whose body has exactly that form; otherwise says why not.
 std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& refusal);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include <halfeven/halfeven.hpp>
@@ -16,23 +17,26 @@ namespace halfeven {
 
 struct Executable::Impl {
   plan::Plan plan;
-  plan::Isa isa = plan::Isa::portable;
+  plan::Isa isa = plan::Isa::sse2;
   int threads = 1;
 };
 
 namespace {
 
-std::string_view isa_name(plan::Isa isa) { return isa == plan::Isa::avx512_vnni ? "avx512_vnni" : "portable"; }
-
-plan::Isa choose_isa(const std::string& wanted) {
+plan::Isa choose_isa(std::string wanted) {
   const plan::Isa best = plan::detect_isa();
+  const char* from_environment = std::getenv("HALFEVEN_ISA");
+  if (wanted.empty() && from_environment != nullptr) wanted = from_environment;
   if (wanted.empty()) return best;
-  if (wanted == "portable") return plan::Isa::portable;
-  if (wanted != "avx512_vnni") {
-    throw Error(ErrorCode::usage, "there is no instruction set '" + wanted + "'; there are portable and avx512_vnni");
+  const auto isa = plan::parse_isa(wanted);
+  if (!isa) {
+    throw Error(ErrorCode::usage,
+                "there is no instruction set '" + wanted + "'; there are sse2, avx2, avx512, vnni and amx");
   }
-  if (best != plan::Isa::avx512_vnni) throw Error(ErrorCode::usage, "this processor lacks avx512_vnni");
-  return plan::Isa::avx512_vnni;
+  if (*isa > best) {
+    throw Error(ErrorCode::usage, "this processor lacks " + wanted + "; it has " + std::string(plan::to_string(best)));
+  }
+  return *isa;
 }
 
 ir::Graph bound(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
@@ -91,13 +95,13 @@ Executable Executable::compile(const Model& model, const CompileOptions& options
       options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // Shapes first: with them, shape arithmetic folds away.
   auto fused = passes::Pipeline::all().run(bound(model.impl().graph, options.shapes));
-  impl->plan = plan::make_plan(std::move(fused.graph), impl->isa, impl->threads);
+  impl->plan = plan::make_plan(std::move(fused.graph), {impl->isa, impl->threads, options.kernels});
   return Executable(std::move(impl));
 }
 
 PlanReport Executable::plan() const {
   PlanReport report;
-  report.isa = isa_name(impl_->isa);
+  report.isa = plan::to_string(impl_->isa);
   report.arena_bytes = impl_->plan.arena_bytes;
   report.tensor_bytes = impl_->plan.tensor_bytes;
   report.scratch_bytes = impl_->plan.scratch_bytes;
@@ -124,8 +128,8 @@ struct Context::Impl {
     for (std::size_t k = 0; k < places.size(); ++k) {
       if (p.places[k].kind == plan::Place::Kind::arena) places[k] = arena.data() + p.places[k].offset;
     }
-    for (const auto& [id, tensor] : p.graph.initializers) {
-      places[id.index] = const_cast<std::byte*>(tensor.data());  // read only
+    for (const auto& [place, tensor] : p.constants) {
+      places[place] = const_cast<std::byte*>(tensor.data());  // read only
     }
   }
 };
@@ -158,9 +162,17 @@ std::vector<Tensor> Context::run(const std::map<std::string, Tensor>& inputs, st
     const ir::ValueId id = p.graph.find(name);
     if (!id.present() || !p.graph.is_input(id)) throw Error(ErrorCode::input, "the model has no input '" + name + "'");
   }
-  const plan::ParallelFor parallel = [&](std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& f) {
-    impl_->pool.parallel(n, f);
-  };
+  for (std::size_t k = 0; k < p.places.size(); ++k) {
+    std::size_t root = k;
+    while (p.places[root].alias_of != SIZE_MAX) root = p.places[root].alias_of;
+    impl_->places[k] = impl_->places[root];
+  }
+  const plan::ParallelFor parallel(
+      &impl_->pool,
+      [](void* pool, std::int64_t n, plan::ParallelFor::Piece piece, const void* f) {
+        static_cast<runtime::ThreadPool*>(pool)->parallel(n, piece, f);
+      },
+      impl_->pool.threads());
   std::vector<const std::byte*> in;
   std::vector<std::byte*> out;
   for (std::size_t s = 0; s < p.steps.size(); ++s) {

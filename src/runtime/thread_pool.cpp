@@ -19,21 +19,22 @@ ThreadPool::~ThreadPool() {
   for (std::thread& t : workers_) t.join();
 }
 
-void ThreadPool::parallel(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& f) {
+void ThreadPool::parallel(std::int64_t n, Piece piece, const void* f) {
   if (workers_.empty() || n <= 1) {
-    if (n > 0) f(0, n);
+    if (n > 0) piece(f, 0, n);
     return;
   }
   {
     const std::lock_guard lock(mutex_);
-    task_ = &f;
+    piece_ = piece;
+    task_ = f;
     size_ = n;
     busy_ = workers_.size();
     ++round_;
   }
   wake_.notify_all();
   const auto pieces = static_cast<std::int64_t>(workers_.size() + 1);
-  f(0, n / pieces);
+  piece(f, 0, n / pieces);
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return busy_ == 0; });
 }
@@ -42,20 +43,22 @@ void ThreadPool::work(std::size_t index) {
   std::uint64_t seen = 0;
   for (;;) {
     std::int64_t n = 0;
-    const std::function<void(std::int64_t, std::int64_t)>* task = nullptr;
+    Piece piece = nullptr;
+    const void* task = nullptr;
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return stop_ || round_ != seen; });
       if (stop_) return;
       seen = round_;
       n = size_;
+      piece = piece_;
       task = task_;
     }
     const auto pieces = static_cast<std::int64_t>(workers_.size() + 1);
     const auto k = static_cast<std::int64_t>(index);
     const std::int64_t begin = n * k / pieces;
     const std::int64_t end = n * (k + 1) / pieces;
-    if (begin < end) (*task)(begin, end);
+    if (begin < end) piece(task, begin, end);
     {
       const std::lock_guard lock(mutex_);
       --busy_;

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -12,6 +11,8 @@ namespace halfeven::runtime {
 
 class ThreadPool {
  public:
+  using Piece = void (*)(const void* f, std::int64_t begin, std::int64_t end);
+
   /// `threads` in all, the calling one included.
   explicit ThreadPool(int threads);
   ~ThreadPool();
@@ -20,9 +21,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls f(begin, end) on pieces of [0, n), each of them once, and returns when all are done. Pieces are a fixed
-  /// function of n and the number of threads. f does not throw.
-  void parallel(std::int64_t n, const std::function<void(std::int64_t, std::int64_t)>& f);
+  /// Calls piece(f, begin, end) on pieces of [0, n), each of them once, and returns when all are done. Pieces are a
+  /// fixed function of n and the number of threads. The piece does not throw.
+  void parallel(std::int64_t n, Piece piece, const void* f);
 
  private:
   void work(std::size_t index);
@@ -31,7 +32,8 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
-  const std::function<void(std::int64_t, std::int64_t)>* task_ = nullptr;
+  Piece piece_ = nullptr;
+  const void* task_ = nullptr;
   std::int64_t size_ = 0;
   std::uint64_t round_ = 0;
   std::size_t busy_ = 0;

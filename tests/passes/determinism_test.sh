@@ -27,7 +27,7 @@ else
     for file in "$folder"/input_*.npy; do inputs+=(--input "$file"); done
     valgrind --quiet --error-exitcode=9 "$halfeven" fuse "$folder/model.onnx" -o "$work/v.onnx" > /dev/null
     valgrind --quiet --error-exitcode=9 "$halfeven" run "$work/v.onnx" "${inputs[@]}" --threads 1 > /dev/null
-    valgrind --quiet --error-exitcode=9 "$halfeven" run "$folder/model.onnx" "${inputs[@]}" --threads 1 --backend cpu --isa portable > /dev/null
+    valgrind --quiet --error-exitcode=9 "$halfeven" run "$folder/model.onnx" "${inputs[@]}" --threads 1 --backend cpu --isa sse2 > /dev/null
   done
   echo "valgrind: no read of unwritten memory"
 fi

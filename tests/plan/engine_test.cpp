@@ -15,8 +15,10 @@ namespace halfeven::test {
 namespace {
 
 std::vector<std::string> instruction_sets() {
-  std::vector<std::string> out{"portable"};
-  if (plan::detect_isa() == plan::Isa::avx512_vnni) out.emplace_back("avx512_vnni");
+  std::vector<std::string> out;
+  for (int k = 0; k <= static_cast<int>(plan::detect_isa()); ++k) {
+    out.emplace_back(plan::to_string(static_cast<plan::Isa>(k)));
+  }
   return out;
 }
 

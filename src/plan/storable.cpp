@@ -1,0 +1,104 @@
+#include "plan/storable.hpp"
+
+#include "ops/validate.hpp"
+
+namespace halfeven::plan {
+namespace {
+
+// What the graph around a body says of its inputs and outputs.
+struct Ends {
+  std::vector<bool> dequantized_inputs;
+  std::vector<bool> unrounded_outputs;
+};
+
+class Reading {
+ public:
+  Reading(const ir::Graph& graph, const Ends& ends)
+      : dequantized(graph.values.size(), false), unrounded(graph.values.size(), false), read_by_node(unrounded) {
+    for (std::size_t k = 0; k < ends.dequantized_inputs.size(); ++k) {
+      dequantized[graph.inputs[k].index] = ends.dequantized_inputs[k];
+    }
+    for (const ir::Node& node : graph.nodes) forward(graph, node);
+    for (std::size_t k = 0; k < ends.unrounded_outputs.size(); ++k) {
+      if (ends.unrounded_outputs[k]) unrounded[graph.outputs[k].index] = true;
+    }
+    for (std::size_t n = graph.nodes.size(); n-- > 0;) backward(graph, graph.nodes[n]);
+  }
+
+  std::vector<bool> dequantized;  // by value: read as it is, whoever reads it
+  std::vector<bool> unrounded;    // by value: somebody wants more than the rounded value
+  std::vector<bool> read_by_node;
+
+ private:
+  Ends ends_of(const ir::Node& node) const {
+    Ends ends;
+    for (const ir::ValueId id : node.inputs) ends.dequantized_inputs.push_back(id.present() && dequantized[id.index]);
+    for (const ir::ValueId id : node.outputs) ends.unrounded_outputs.push_back(id.present() && unrounded[id.index]);
+    return ends;
+  }
+
+  static bool passes(const ir::Graph& graph, const ir::Node& node, std::size_t i) {
+    const DType from = graph.value(node.inputs[i]).dtype;
+    return is_float(from) && ops::passes_on(ops::operator_of(graph, node), i, from, graph.value(node.outputs[0]).dtype);
+  }
+
+  void forward(const ir::Graph& graph, const ir::Node& node) {
+    if (node.body) {
+      const Reading inner(*node.body, ends_of(node));
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        if (node.outputs[k].present()) {
+          dequantized[node.outputs[k].index] = inner.dequantized[node.body->outputs[k].index];
+        }
+      }
+      return;
+    }
+    bool any = node.op_type == "DequantizeLinear";
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ir::ValueId id = node.inputs[i];
+      any = any || (id.present() && dequantized[id.index] && passes(graph, node, i));
+    }
+    for (const ir::ValueId id : node.outputs) {
+      if (id.present()) dequantized[id.index] = any;
+    }
+  }
+
+  void backward(const ir::Graph& graph, const ir::Node& node) {
+    std::vector<bool> wanted;
+    if (node.body) {
+      const Reading inner(*node.body, ends_of(node));
+      for (const ir::ValueId id : node.body->inputs) wanted.push_back(id.present() && inner.unrounded[id.index]);
+    }
+    const bool quantizes = node.op_type == "QuantizeLinear" || node.op_type == "DynamicQuantizeLinear";
+    bool beyond = false;
+    for (const ir::ValueId id : node.outputs) beyond = beyond || (id.present() && unrounded[id.index]);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ir::ValueId id = node.inputs[i];
+      if (!id.present()) continue;
+      read_by_node[id.index] = true;
+      const bool more =
+          node.body ? wanted[i]
+                    : ((quantizes && i == 0) || (beyond && is_float(graph.value(id).dtype) && passes(graph, node, i)));
+      if (more) unrounded[id.index] = true;
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<bool> storable(const ir::Graph& graph) {
+  const Reading reading(graph, {});
+  std::vector<bool> out(graph.values.size(), true);
+  std::vector<bool> given(graph.values.size(), true);  // inputs and constants: they are the floats they hold
+  for (const ir::Node& node : graph.nodes) {
+    for (const ir::ValueId id : node.outputs) {
+      if (id.present()) given[id.index] = false;
+    }
+  }
+  for (std::size_t v = 0; v < out.size(); ++v) {
+    if (given[v] || !is_float(graph.values[v].dtype)) continue;
+    out[v] = !reading.unrounded[v] && !(reading.dequantized[v] && reading.read_by_node[v]);
+  }
+  return out;
+}
+
+}  // namespace halfeven::plan
