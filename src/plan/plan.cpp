@@ -132,7 +132,7 @@ class Planner {
         continue;
       }
       for (const Entry* entry : entries) {
-        Offer offer = entry->make({g(), node, entry->isa, forms_});
+        Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
         if (offer.kernel) {
           offer.kernel->name = entry->name;
           set_forms(node, offer.kernel->out_form);

@@ -86,7 +86,7 @@ Offer make_average_pool(const Site& site) {
   kernel->zero = byte_zero(site, x);
   const Rational ratio = Rational::from_double(x.scales[0]) / (Rational::from_double(q->out_scale) * Rational(pixels));
   kernel->requantization = std::make_unique<Requantization>(std::vector{ratio}, std::vector{Rational()}, Rational(),
-                                                            510.0 * static_cast<double>(pixels), 0, *q);
+                                                            std::vector{510.0 * static_cast<double>(pixels)}, 0, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
   kernel->note = kernel->requantization->describe();
   kernel->in_forms.resize(site.node.inputs.size());
