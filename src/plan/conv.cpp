@@ -336,9 +336,10 @@ kernels::Conv make_part(const Site& site, const Problem& p, ConvGeometry g, cons
       }
     }
   }
+  conv.rows = conv.functions.fixed && kernels::prefers_rows(g);
   bool interleaved = bytes && conv.functions.fixed && !p.wide && shifts.empty();
   if (interleaved) {
-    conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), true);
+    conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), true, conv.rows ? 2 : 4);
     auto fixed = requantization.fixed(conv.weights.channel);
     interleaved = fixed.has_value();
     if (fixed) {
@@ -346,7 +347,8 @@ kernels::Conv make_part(const Site& site, const Problem& p, ConvGeometry g, cons
       conv.result = ConvResult::fixed;
     }
   }
-  if (!interleaved) conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false);
+  if (!interleaved)
+    conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false, conv.rows ? 2 : 4);
   if (p.wide) conv.low_padding_row.assign(conv.weights.padding_row.size(), static_cast<std::uint8_t>(p.zero));
   conv.geometry = std::move(g);
   return conv;

@@ -13,12 +13,13 @@ constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kMostTaps = 128;  // whose positions a tile at the border keeps on the stack at once
 constexpr std::int64_t kChunkBytes = 24 * 1024;
 
-std::vector<ConvBlock> blocks_of(const ConvGeometry& g) {
+std::vector<ConvBlock> blocks_of(const ConvGeometry& g, std::int64_t most_vectors) {
   std::vector<ConvBlock> out;
   for (std::int64_t group = 0; group < g.groups; ++group) {
     for (std::int64_t channel = 0; channel < g.out_channels;) {
       const std::int64_t left = g.out_channels - channel;
-      const std::int64_t vectors = left > 2 * kLanes ? 4 : (left > kLanes ? 2 : 1);
+      const std::int64_t vectors =
+          std::min<std::int64_t>(most_vectors, left > 2 * kLanes ? 4 : (left > kLanes ? 2 : 1));
       // 33 to 48 channels: 32 and the rest.
       const std::int64_t used = vectors == 4 && left <= 3 * kLanes ? 2 : vectors;
       ConvBlock b;
@@ -35,9 +36,10 @@ std::vector<ConvBlock> blocks_of(const ConvGeometry& g) {
 
 }  // namespace
 
-ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved) {
+ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved,
+                      std::int64_t most_vectors) {
   ConvWeights w;
-  w.blocks = blocks_of(g);
+  w.blocks = blocks_of(g, most_vectors);
   const auto taps = static_cast<std::int64_t>(g.taps.size());
   std::size_t bytes = 0;
   for (ConvBlock& b : w.blocks) {
@@ -81,6 +83,12 @@ ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const s
   return w;
 }
 
+bool prefers_rows(const ConvGeometry& g) {
+  bool reads_padding = false;
+  for (const Tap& t : g.taps) reads_padding = reads_padding || t.y + g.origin_y < 0;
+  return reads_padding && g.out_width >= 7 && g.out_width <= 2 * kMostPixels;
+}
+
 void Conv::divide(int threads) {
   const std::int64_t pixels = geometry.out_pixels();
   const std::int64_t bytes = std::max<std::int64_t>(1, geometry.channels * geometry.stride_h * geometry.stride_w);
@@ -93,6 +101,10 @@ void Conv::divide(int threads) {
   }
   chunks = std::max<std::int64_t>(1, (pixels + chunk - 1) / chunk);
   chunk = (pixels + chunks - 1) / chunks;
+  if (rows) {  // whole ones
+    chunk = (chunk + geometry.out_width - 1) / geometry.out_width * geometry.out_width;
+    chunks = (pixels + chunk - 1) / chunk;
+  }
 }
 
 namespace {
@@ -128,6 +140,20 @@ class Walk {
     const std::int64_t begin = chunk * conv_.chunk;
     const std::int64_t end = std::min(begin + conv_.chunk, g_.out_pixels());
     const std::int64_t most = conv_.functions.most_pixels(block.vectors);
+    if (conv_.rows) {
+      const std::int64_t parts = (g_.out_width + most - 1) / most;
+      for (std::int64_t row = begin; row < end; row += g_.out_width) {
+        for (std::int64_t k = 0; k < parts; ++k) {
+          const std::int64_t at = g_.out_width * k / parts;
+          tile(block, n, row + at, g_.out_width * (k + 1) / parts - at);
+        }
+      }
+      return;
+    }
+    if (linear_ && conv_.result == ConvResult::fixed) {
+      run_of_tiles(block, n, begin, end, most);
+      return;
+    }
     const std::int64_t tiles = (end - begin + most - 1) / most;
     for (std::int64_t k = 0, at = begin; k < tiles; ++k) {
       // Of nearly equal length: a short tile at the end would waste its loads of weights.
@@ -138,7 +164,16 @@ class Walk {
   }
 
  private:
-  void tile(const ConvBlock& block, std::int64_t n, std::int64_t first, std::int64_t pixels) {
+  // Many tiles of a length, and fewer one pixel shorter.
+  void run_of_tiles(const ConvBlock& block, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t most) {
+    const std::int64_t tiles = (end - begin + most - 1) / most;
+    const std::int64_t length = (end - begin + tiles - 1) / tiles;
+    const std::int64_t shorter = tiles * length - (end - begin);
+    if (tiles > shorter) tile(block, n, begin, length, tiles - shorter);
+    if (shorter > 0) tile(block, n, end - shorter * (length - 1), length - 1, shorter);
+  }
+
+  void tile(const ConvBlock& block, std::int64_t n, std::int64_t first, std::int64_t pixels, std::int64_t count = 1) {
     const std::uint8_t* image = in_ + n * g_.image_bytes + block.group * g_.group_bytes;
     std::byte* to = out_ + (n * g_.out_image + g_.out_origin + block.group * g_.out_channels + block.channel) *
                                static_cast<std::int64_t>(g_.out_element);
@@ -146,6 +181,9 @@ class Walk {
     const bool inside = place(first, pixels, image, reinterpret_cast<std::uint8_t*>(to), out);
     TileArgs args;
     args.quads = g_.quads();
+    args.count = count;
+    args.in_advance = pixels * g_.column_bytes;
+    args.out_advance = pixels * g_.out_column * static_cast<std::int64_t>(g_.out_element);
     args.weights = conv_.weights.packed.data() + block.weights;
     args.start = conv_.weights.start.data() + block.lanes;
     args.channels = block.channels;

@@ -90,7 +90,11 @@ struct ConvWeights {
 
 /// Packs weights [groups * out_channels][taps][channels of the group] and starts [groups * out_channels].
 /// `interleaved`: lanes are ordered for Fixed, else they are as the channels.
-ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved);
+/// `most_vectors`: of a block.
+ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved,
+                      std::int64_t most_vectors = 4);
+/// Whether tiles should be whole rows: images so narrow that much of a row of taps at the border reads padding.
+bool prefers_rows(const ConvGeometry& g);
 
 /// The channel, within a block, of lane `lane` of vector `vector` when lanes are interleaved: so that packing words to
 /// bytes brings channels into order.
@@ -100,7 +104,7 @@ constexpr std::int64_t interleaved_channel(std::int64_t vectors, std::int64_t ve
   return lane;
 }
 
-constexpr int kMostPixels = 12;  ///< of a tile
+constexpr int kMostPixels = 8;  ///< of a tile
 
 struct TileArgs {
   const std::uint8_t* const* in = nullptr;  ///< position of each pixel; for tap t from in + t * in_step on
@@ -109,6 +113,10 @@ struct TileArgs {
   const std::int32_t* numbers = nullptr;  ///< [taps]: which taps these are, for the weights
   std::int64_t taps = 0;
   std::int64_t quads = 0;
+  // So many tiles one after the other, each so many bytes behind the one before. More than one only with `fixed`.
+  std::int64_t count = 1;
+  std::int64_t in_advance = 0;
+  std::int64_t out_advance = 0;
   const std::int8_t* weights = nullptr;  ///< of the block
   const std::int32_t* start = nullptr;   ///< of the block
   // Either int32 sums, [pixels][16 * vectors] ...
@@ -168,6 +176,7 @@ struct Conv {
   std::int64_t plane_bytes = 0;            ///< from the high plane to the low one
   std::vector<std::uint8_t> low_padding_row;
 
+  bool rows = false;        ///< tiles are whole rows
   std::int64_t chunk = 1;   ///< output pixels that stay in the cache while the blocks pass
   std::int64_t chunks = 1;  ///< of an image
 

@@ -36,9 +36,9 @@ namespace {
 }
 
 template <std::size_t M, std::size_t B>
-[[gnu::always_inline]] inline void store_bytes(const TileArgs& t, __m512i (&sums)[M][B]) {
+[[gnu::always_inline]] inline void store_bytes(const TileArgs& t, const FixedLanes& f, std::int64_t ahead,
+                                               __m512i (&sums)[M][B]) {
   const Fixed& fixed = *t.fixed;
-  const FixedLanes f(fixed);
   const float* ratio = fixed.ratio.data() + t.lane;
   const float* offset = fixed.offset.data() + t.lane;
   // Pixels that are packed together: 4 vectors in all.
@@ -54,9 +54,9 @@ template <std::size_t M, std::size_t B>
     if constexpr (B == 4) {
       const __m512i bytes = pack(words[0], words[1], words[2], words[3], f);
       if (t.channels >= 64) {
-        _mm512_storeu_si512(t.out[m0], bytes);
+        _mm512_storeu_si512((t.out[m0] + ahead), bytes);
       } else {
-        _mm512_mask_storeu_epi8(t.out[m0], (std::uint64_t{1} << t.channels) - 1, bytes);
+        _mm512_mask_storeu_epi8((t.out[m0] + ahead), (std::uint64_t{1} << t.channels) - 1, bytes);
       }
     } else if constexpr (B == 2) {
       // Each 128 bits hold 8 bytes of either pixel.
@@ -65,17 +65,30 @@ template <std::size_t M, std::size_t B>
       const auto mask = static_cast<__mmask32>(t.channels >= 32 ? 0xFFFFFFFF : (1U << t.channels) - 1);
       unroll<2>([&](auto i) {
         if constexpr (m0 + i < M) {
-          _mm256_mask_storeu_epi8(t.out[m0 + i], mask, _mm512_extracti64x4_epi64(bytes, i));
+          const __m256i pixel = _mm512_extracti64x4_epi64(bytes, i);
+          if (mask == 0xFFFFFFFF) {
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.out[m0 + i] + ahead), pixel);
+          } else {
+            _mm256_mask_storeu_epi8(t.out[m0 + i] + ahead, mask, pixel);
+          }
         }
       });
     } else {
       const auto mask = static_cast<__mmask16>(t.channels >= 16 ? 0xFFFF : (1U << t.channels) - 1);
+      const __m512i low = _mm512_packs_epi32(_mm512_srai_epi32(words[0], 16), _mm512_srai_epi32(words[1], 16));
+      const __m512i high = _mm512_packs_epi32(_mm512_srai_epi32(words[2], 16), _mm512_srai_epi32(words[3], 16));
+      // Each 128 bits hold 4 bytes of every pixel.
+      const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+      const __m512i bytes =
+          _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), f.lo), f.hi));
       unroll<4>([&](auto i) {
         if constexpr (m0 + i < M) {
-          const __m512i y = _mm512_max_epi32(_mm512_srai_epi32(words[i], 16), _mm512_setzero_si512());
-          const __m128i bytes = _mm_min_epu8(_mm_max_epu8(_mm512_cvtusepi32_epi8(y), _mm512_castsi512_si128(f.lo)),
-                                             _mm512_castsi512_si128(f.hi));
-          _mm_mask_storeu_epi8(t.out[m0 + i], mask, bytes);
+          const __m128i pixel = _mm512_extracti32x4_epi32(bytes, i);
+          if (mask == 0xFFFF) {
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(t.out[m0 + i] + ahead), pixel);
+          } else {
+            _mm_mask_storeu_epi8(t.out[m0 + i] + ahead, mask, pixel);
+          }
         }
       });
     }
@@ -84,7 +97,7 @@ template <std::size_t M, std::size_t B>
         if constexpr (m0 + i < M) {
           unroll<B>([&](auto b) {
             if (_mm512_testn_epi32_mask(words[i * B + b], f.safe) != 0) {
-              settle(t, B, b, sums[m0 + i][b], words[i * B + b], t.out[m0 + i]);
+              settle(t, B, b, sums[m0 + i][b], words[i * B + b], (t.out[m0 + i] + ahead));
             }
           });
         }
@@ -95,8 +108,7 @@ template <std::size_t M, std::size_t B>
 
 // M pixels, B vectors of 16 channels.
 template <std::size_t M, std::size_t B>
-void tile(const TileArgs& t) {
-  __m512i sums[M][B];
+[[gnu::always_inline]] inline void sum_up(const TileArgs& t, std::int64_t ahead, __m512i (&sums)[M][B]) {
   unroll<B>([&](auto b) {
     const __m512i start = _mm512_loadu_si512(t.start + 16 * b);
     unroll<M>([&](auto m) { sums[m][b] = start; });
@@ -106,7 +118,7 @@ void tile(const TileArgs& t) {
   for (std::int64_t k = 0; k < t.taps; ++k) {
     const std::uint8_t* in[M];
     const std::uint8_t* const* from = t.in + k * t.in_step;
-    const std::int64_t offset = t.offsets[k];
+    const std::int64_t offset = t.offsets[k] + ahead;
     unroll<M>([&](auto m) { in[m] = from[m] + offset; });
     const std::int8_t* w = t.weights + t.numbers[k] * tap_bytes;
     const auto step = [&](std::int64_t c) __attribute__((always_inline)) {
@@ -127,17 +139,28 @@ void tile(const TileArgs& t) {
     }
     if (c < bytes) step(c);
   }
+}
+
+template <std::size_t M, std::size_t B>
+void tile(const TileArgs& t) {
   if (t.raw != nullptr) {
+    __m512i sums[M][B];
+    sum_up<M, B>(t, 0, sums);
     unroll<M>([&](auto m) { unroll<B>([&](auto b) { _mm512_storeu_si512(t.raw + (m * B + b) * 16, sums[m][b]); }); });
     return;
   }
-  store_bytes<M, B>(t, sums);
+  const FixedLanes f(*t.fixed);
+  for (std::int64_t k = 0; k < t.count; ++k) {
+    __m512i sums[M][B];
+    sum_up<M, B>(t, k * t.in_advance, sums);
+    store_bytes<M, B>(t, f, k * t.out_advance, sums);
+  }
 }
 
 // Up to so many pixels: sums, weights and a broadcast fill the 32 registers. (Weights as memory operands allow 7 pixels
 // of 4 vectors, but then loads, not products, set the pace: measured slower.)
 template <std::size_t B>
-constexpr std::size_t kPixels = B == 4 ? 6 : 12;
+constexpr std::size_t kPixels = B == 4 ? 6 : 8;
 
 template <std::size_t B>
 TileFunction tile_of(std::int64_t pixels) {
