@@ -514,7 +514,7 @@ Offer make_conv(const Site& site) {
   std::vector<std::int64_t> numbers;
   const auto [kh, kw] = std::pair(p.window.kernel[0], p.window.kernel[1]);
   const bool merged = !p.product && !p.transposed && !p.wide && p.groups == 1 && p.window.dilations[1] == 1 && kw > 1 &&
-                      (kw * p.in_channels + 3) / 4 < kw * ((p.in_channels + 3) / 4);
+                      p.in_channels % 4 != 0 && kw * p.in_channels <= 64;
   if (merged) {
     input.kind = ConvInput::Kind::rows;
     input.layout = site.layout(p.x.id);

@@ -30,90 +30,101 @@ struct Strip {
   std::int64_t column;  // bytes from one output to the next
 };
 
-// Four rows at a column: lane by lane the four taps of a channel.
-[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, __m512i (&v)[4]) {
-  if (x < 0 || x >= s.d->geometry.width) {
-    for (__m512i& one : v) one = _mm512_set1_epi8(static_cast<char>(s.d->geometry.padding));
-    return;
-  }
-  __m512i r[4];
-  for (std::size_t i = 0; i < 4; ++i) {
-    const std::size_t k = static_cast<std::size_t>(quad) * 4 + i;
-    r[i] = _mm512_maskz_loadu_epi8(s.mask, s.rows[k] + x * s.steps[k]);
-  }
-  const __m512i ab0 = _mm512_unpacklo_epi8(r[0], r[1]);
-  const __m512i ab1 = _mm512_unpackhi_epi8(r[0], r[1]);
-  const __m512i cd0 = _mm512_unpacklo_epi8(r[2], r[3]);
-  const __m512i cd1 = _mm512_unpackhi_epi8(r[2], r[3]);
+// Lane by lane the four taps of a channel.
+[[gnu::always_inline]] inline void interleave(__m512i r0, __m512i r1, __m512i r2, __m512i r3, __m512i (&v)[4]) {
+  const __m512i ab0 = _mm512_unpacklo_epi8(r0, r1);
+  const __m512i ab1 = _mm512_unpackhi_epi8(r0, r1);
+  const __m512i cd0 = _mm512_unpacklo_epi8(r2, r3);
+  const __m512i cd1 = _mm512_unpackhi_epi8(r2, r3);
   v[0] = _mm512_unpacklo_epi16(ab0, cd0);
   v[1] = _mm512_unpackhi_epi16(ab0, cd0);
   v[2] = _mm512_unpacklo_epi16(ab1, cd1);
   v[3] = _mm512_unpackhi_epi16(ab1, cd1);
 }
 
-[[gnu::noinline, gnu::cold]] void settle_strip(const Strip& s, const __m512i* sums, const __m512i* words,
+// Four rows at a column, which may be outside.
+[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, __m512i (&v)[4]) {
+  if (x < 0 || x >= s.d->geometry.width) {
+    for (__m512i& one : v) one = _mm512_set1_epi8(static_cast<char>(s.d->geometry.padding));
+    return;
+  }
+  const auto k = static_cast<std::size_t>(quad) * 4;
+  const auto load = [&](std::size_t i) { return _mm512_maskz_loadu_epi8(s.mask, s.rows[k + i] + x * s.steps[k + i]); };
+  interleave(load(0), load(1), load(2), load(3), v);
+}
+
+// Lanes of a vector that Fixed leaves open. Vectors come by value: an address would keep the sums in memory.
+[[gnu::noinline, gnu::cold]] void settle_strip(const Strip& s, std::int64_t vector, __m512i sums, __m512i words,
                                                std::uint8_t* out) {
-  for (std::int64_t v = 0; v < 4; ++v) {
-    alignas(64) std::int32_t sum[16];
-    alignas(64) std::int32_t word[16];
-    _mm512_store_si512(sum, sums[v]);
-    _mm512_store_si512(word, words[v]);
-    for (std::int64_t lane = 0; lane < 16; ++lane) {
-      if ((word[lane] & s.d->fixed.safe_bits) != 0) continue;
-      const std::int64_t c = depthwise_channel(v, lane);
-      if (((s.mask >> c) & 1U) == 0) continue;
-      out[c] = static_cast<std::uint8_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
-    }
+  alignas(64) std::int32_t sum[16];
+  alignas(64) std::int32_t word[16];
+  _mm512_store_si512(sum, sums);
+  _mm512_store_si512(word, words);
+  for (std::int64_t lane = 0; lane < 16; ++lane) {
+    if ((word[lane] & s.d->fixed.safe_bits) != 0) continue;
+    const std::int64_t c = depthwise_channel(vector, lane);
+    if (((s.mask >> c) & 1U) == 0) continue;
+    out[c] = static_cast<std::uint8_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
   }
 }
 
 // From the order of depthwise_channel to that of the channels: blocks of four lanes change places.
-inline void in_channel_order(const __m512i (&sums)[4], std::int32_t* out) {
-  const __m512i a = _mm512_shuffle_i32x4(sums[0], sums[1], 0x44);
-  const __m512i b = _mm512_shuffle_i32x4(sums[2], sums[3], 0x44);
-  const __m512i c = _mm512_shuffle_i32x4(sums[0], sums[1], 0xEE);
-  const __m512i d = _mm512_shuffle_i32x4(sums[2], sums[3], 0xEE);
+inline void in_channel_order(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std::int32_t* out) {
+  const __m512i a = _mm512_shuffle_i32x4(v0, v1, 0x44);
+  const __m512i b = _mm512_shuffle_i32x4(v2, v3, 0x44);
+  const __m512i c = _mm512_shuffle_i32x4(v0, v1, 0xEE);
+  const __m512i d = _mm512_shuffle_i32x4(v2, v3, 0xEE);
   _mm512_store_si512(out, _mm512_shuffle_i32x4(a, b, 0x88));
   _mm512_store_si512(out + 16, _mm512_shuffle_i32x4(a, b, 0xDD));
   _mm512_store_si512(out + 32, _mm512_shuffle_i32x4(c, d, 0x88));
   _mm512_store_si512(out + 48, _mm512_shuffle_i32x4(c, d, 0xDD));
 }
 
-[[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[4], std::uint8_t* out) {
-  if (s.d->raw || !s.d->use_fixed) {
-    alignas(64) std::int32_t natural[64];
-    in_channel_order(sums, natural);
-    if (s.d->raw) {
-      const std::int64_t channels = __builtin_popcountll(s.mask);
-      std::memcpy(out, natural, static_cast<std::size_t>(channels) * sizeof(std::int32_t));
-      return;
-    }
-    FinishArgs f;
-    auto* to = reinterpret_cast<std::byte*>(out);
-    f.sums = natural;
-    f.pixels = 1;
-    f.stride = 64;
-    f.channels = __builtin_popcountll(s.mask);
-    f.first_channel = static_cast<std::size_t>(s.channel);
-    f.out = &to;
-    f.q = s.q;
-    finish_bytes_avx512(f);
+[[gnu::noinline]] void emit_checked(const Strip& s, __m512i v0, __m512i v1, __m512i v2, __m512i v3, std::uint8_t* out) {
+  alignas(64) std::int32_t natural[64];
+  in_channel_order(v0, v1, v2, v3, natural);
+  const std::int64_t channels = __builtin_popcountll(s.mask);
+  if (s.d->raw) {
+    std::memcpy(out, natural, static_cast<std::size_t>(channels) * sizeof(std::int32_t));
     return;
   }
+  FinishArgs f;
+  auto* to = reinterpret_cast<std::byte*>(out);
+  f.sums = natural;
+  f.pixels = 1;
+  f.stride = 64;
+  f.channels = channels;
+  f.first_channel = static_cast<std::size_t>(s.channel);
+  f.out = &to;
+  f.q = s.q;
+  finish_bytes_avx512(f);
+}
+
+[[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[4], std::uint8_t* out) {
+  if (!s.d->use_fixed) return emit_checked(s, sums[0], sums[1], sums[2], sums[3], out);
   const float* ratio = s.d->fixed.ratio.data() + s.lane;
   const float* offset = s.d->fixed.offset.data() + s.lane;
   __m512i words[4];
-  for (std::size_t v = 0; v < 4; ++v) words[v] = to_words(sums[v], ratio + 16 * v, offset + 16 * v, s.lanes);
+  unroll<4>([&](auto v) { words[v] = to_words(sums[v], ratio + 16 * v, offset + 16 * v, s.lanes); });
   const __m512i low = _mm512_packs_epi32(_mm512_srai_epi32(words[0], 16), _mm512_srai_epi32(words[1], 16));
   const __m512i high = _mm512_packs_epi32(_mm512_srai_epi32(words[2], 16), _mm512_srai_epi32(words[3], 16));
   const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), s.lanes.lo), s.lanes.hi);
-  _mm512_mask_storeu_epi8(out, s.mask, bytes);
+  if (s.mask == ~std::uint64_t{0}) {
+    _mm512_storeu_si512(out, bytes);
+  } else {
+    _mm512_mask_storeu_epi8(out, s.mask, bytes);
+  }
   const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
-  if (__builtin_expect(_mm512_testn_epi32_mask(least, s.lanes.safe) != 0, 0)) settle_strip(s, sums, words, out);
+  if (__builtin_expect(_mm512_testn_epi32_mask(least, s.lanes.safe) != 0, 0)) {
+    unroll<4>([&](auto v) {
+      if (_mm512_testn_epi32_mask(words[v], s.lanes.safe) != 0) settle_strip(s, v, sums[v], words[v], out);
+    });
+  }
 }
 
-// P outputs side by side, from output column ox on: every column of the input is interleaved once.
-template <std::int64_t KW, std::int64_t SW, std::int64_t P>
+// P outputs side by side, from output column ox on: every column of the input is interleaved once. kInside: all columns
+// are. kPlanes: of weights.
+template <std::int64_t KW, std::int64_t SW, std::int64_t P, std::int64_t kPlanes, bool kInside>
 void outputs(const Strip& s, std::int64_t ox) {
   const Depthwise& d = *s.d;
   __m512i sums[P][4];
@@ -122,24 +133,45 @@ void outputs(const Strip& s, std::int64_t ox) {
     unroll<P>([&](auto p) { sums[p][v] = start; });
   });
   const std::int64_t x0 = ox * SW + d.geometry.origin_x;
-  const std::int64_t stride = d.quads * d.planes * 256;  // from one kx to the next
-  for (std::int64_t quad = 0; quad < d.quads; ++quad) {
+  const std::int64_t quads = d.quads;
+  const std::int64_t stride = quads * kPlanes * 256;  // from one kx to the next
+  const __mmask64 mask = s.mask;
+  const std::int8_t* weights = s.weights;
+  for (std::int64_t quad = 0; quad < quads; ++quad, weights += kPlanes * 256) {
+    const auto k = static_cast<std::size_t>(quad) * 4;
+    const std::int64_t step0 = s.steps[k];
+    const std::int64_t step1 = s.steps[k + 1];
+    const std::int64_t step2 = s.steps[k + 2];
+    const std::int64_t step3 = s.steps[k + 3];
+    const std::uint8_t* r0 = s.rows[k] + x0 * step0;
+    const std::uint8_t* r1 = s.rows[k + 1] + x0 * step1;
+    const std::uint8_t* r2 = s.rows[k + 2] + x0 * step2;
+    const std::uint8_t* r3 = s.rows[k + 3] + x0 * step3;
     unroll<(P - 1) * SW + KW>([&](auto i) {
       constexpr std::int64_t at = i;
       __m512i v[4];
-      column(s, quad, x0 + at, v);
-      for (std::int64_t plane = 0; plane < d.planes; ++plane) {
-        const std::int8_t* w = s.weights + (quad * d.planes + plane) * 256;
+      if constexpr (kInside) {
+        interleave(_mm512_maskz_loadu_epi8(mask, r0), _mm512_maskz_loadu_epi8(mask, r1),
+                   _mm512_maskz_loadu_epi8(mask, r2), _mm512_maskz_loadu_epi8(mask, r3), v);
+        r0 += step0;
+        r1 += step1;
+        r2 += step2;
+        r3 += step3;
+      } else {
+        column(s, quad, x0 + at, v);
+      }
+      unroll<static_cast<std::size_t>(kPlanes)>([&](auto plane) {
+        const std::int8_t* w = weights + static_cast<std::int64_t>(plane) * 256;
         unroll<P>([&](auto p) {
           constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
           if constexpr (kx >= 0 && kx < KW) {
-            unroll<4>([&](auto k) {
-              sums[p][k] = _mm512_dpbusd_epi32(sums[p][k], v[k],
-                                               _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(k) * 64));
+            unroll<4>([&](auto c) {
+              sums[p][c] = _mm512_dpbusd_epi32(sums[p][c], v[c],
+                                               _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
             });
           }
         });
-      }
+      });
     });
   }
   unroll<P>([&](auto p) { emit(s, sums[p], s.out + (ox + static_cast<std::int64_t>(p)) * s.column); });
@@ -164,16 +196,26 @@ void output(const Strip& s, std::int64_t ox) {
   emit(s, sums, s.out + ox * s.column);
 }
 
+template <std::int64_t KW, std::int64_t SW, std::int64_t P, std::int64_t kPlanes>
+void group(const Strip& s, std::int64_t ox) {
+  const std::int64_t first = ox * SW + s.d->geometry.origin_x;
+  if (first >= 0 && first + (P - 1) * SW + KW <= s.d->geometry.width) {
+    outputs<KW, SW, P, kPlanes, true>(s, ox);
+  } else {
+    outputs<KW, SW, P, kPlanes, false>(s, ox);
+  }
+}
+
 template <std::int64_t KW, std::int64_t SW>
 void row(const Strip& s) {
   constexpr std::int64_t kTogether = 4;
   const std::int64_t width = s.d->geometry.out_width;
   std::int64_t ox = 0;
-  for (; ox + kTogether <= width; ox += kTogether) outputs<KW, SW, kTogether>(s, ox);
+  for (; ox + kTogether <= width; ox += kTogether) group<KW, SW, kTogether, 1>(s, ox);
   switch (width - ox) {
-    case 3: return outputs<KW, SW, 3>(s, ox);
-    case 2: return outputs<KW, SW, 2>(s, ox);
-    case 1: return outputs<KW, SW, 1>(s, ox);
+    case 3: return group<KW, SW, 3, 1>(s, ox);
+    case 2: return group<KW, SW, 2, 1>(s, ox);
+    case 1: return group<KW, SW, 1, 1>(s, ox);
     default: return;
   }
 }
@@ -185,10 +227,11 @@ void any_row(const Strip& s) {
 }
 
 RowFunction row_function(const Depthwise& d) {
-  if (d.dilation_w == 1 && d.kernel_w == 3 && d.geometry.stride_w == 1) return row<3, 1>;
-  if (d.dilation_w == 1 && d.kernel_w == 3 && d.geometry.stride_w == 2) return row<3, 2>;
-  if (d.dilation_w == 1 && d.kernel_w == 5 && d.geometry.stride_w == 1) return row<5, 1>;
-  if (d.dilation_w == 1 && d.kernel_w == 5 && d.geometry.stride_w == 2) return row<5, 2>;
+  if (d.dilation_w != 1 || d.planes != 1) return any_row;
+  if (d.kernel_w == 3 && d.geometry.stride_w == 1) return row<3, 1>;
+  if (d.kernel_w == 3 && d.geometry.stride_w == 2) return row<3, 2>;
+  if (d.kernel_w == 5 && d.geometry.stride_w == 1) return row<5, 1>;
+  if (d.kernel_w == 5 && d.geometry.stride_w == 2) return row<5, 2>;
   return any_row;
 }
 
