@@ -305,6 +305,8 @@ kernels::ConvFunctions functions_of(Isa isa) {
   switch (isa) {
     case Isa::vnni:
     case Isa::amx: return kernels::conv_avx512_vnni();
+    case Isa::avx512: return kernels::conv_avx512();
+    case Isa::avx2: return kernels::conv_avx2();
     default: return kernels::conv_portable();
   }
 }

@@ -1,4 +1,4 @@
-#ifdef __AVX512VNNI__
+#ifdef __AVX512BW__
 #include "cpu/conv/finish_avx512.hpp"
 
 #include "cpu/conv/finish.hpp"
