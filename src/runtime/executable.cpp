@@ -10,6 +10,7 @@
 #endif
 
 #include "passes/pass.hpp"
+#include "runtime/bind.hpp"
 #include "runtime/prepared.hpp"
 
 namespace halfeven {
@@ -46,23 +47,10 @@ bool fits(const std::optional<Shape>& declared, const Shape& shape) {
   return good;
 }
 
-// The graph with these input shapes, and everything inferred from them.
-ir::Graph bound(const ir::Graph& graph, const std::vector<Shape>& shapes) {
-  ir::Graph out = graph;
-  for (std::size_t k = 0; k < shapes.size(); ++k) out.value(out.inputs[k]).shape = shapes[k];
-  for (const ir::Node& node : out.nodes) {
-    for (const ir::ValueId id : node.outputs) {
-      if (id.present()) out.value(id).shape.reset();
-    }
-  }
-  ops::validate(out);
-  return out;
-}
-
 Prepared interpreted(const ir::Graph& graph, const std::vector<Shape>& shapes) {
   Prepared prepared;
   prepared.shapes = shapes;
-  prepared.graph = bound(graph, shapes);
+  prepared.graph = runtime::bind_shapes(graph, shapes);
   prepared.facts = ops::validate(*prepared.graph);
   return prepared;
 }
@@ -77,7 +65,7 @@ std::shared_ptr<const Prepared> prepare(Model model, const std::vector<Shape>& s
     prepared = interpreted(model.impl().graph, shapes);
   } else {
     // Shapes first: with them, shape arithmetic folds away.
-    ir::Graph graph = bound(model.impl().graph, shapes);
+    ir::Graph graph = runtime::bind_shapes(model.impl().graph, shapes);
     const bool known =
         std::none_of(graph.values.begin(), graph.values.end(), [](const ir::Value& v) { return is_open(v.shape); });
     if (!known && fallback) kept = model;  // folding may still find the shapes
