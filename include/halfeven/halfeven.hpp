@@ -174,6 +174,9 @@ struct VerifyOptions {
   std::map<std::string, Shape> shapes;  ///< of random inputs whose shape the model leaves open
   int threads = 0;                      ///< 0: as many as the machine has. Changes no bit.
   bool contracts = true;                ///< also compare Contract::exact with Contract::onnx_float32
+  bool kernels = true;                  ///< also compare every kernel of the plans with the interpreter
+  std::string isa;                      ///< plans for this instruction set only; empty: for every one there is
+  std::vector<std::string> prefer;      ///< kernels that the plans are to take where they serve
   /// Called before each step: steps done, and what comes next ("fuse-qdq, input set 1").
   std::function<void(std::size_t done, const std::string& next)> progress;
 };
@@ -225,11 +228,27 @@ struct OutputDrift {
   double largest = 0;  ///< difference, in steps of an integer type, in ulps of a float type
 };
 
+/// One step of a plan, run on what the interpreter gives its inputs and compared with what the interpreter gives for it
+/// (contract section 3.1).
+struct KernelCheck {
+  std::size_t input_set = 0;
+  std::string node;  ///< the first node that the step computes, or the value that it converts
+  std::string kernel;
+  std::string isa;  ///< of the plan
+  int threads = 1;
+  std::size_t elements = 0;
+  std::size_t differing = 0;
+  std::string difference;  ///< the first one: element and both values; or the error that the kernel gave
+
+  bool ok() const { return differing == 0 && difference.empty(); }
+};
+
 /// What verify() found.
 struct VerifyReport {
   std::size_t input_sets = 0;
   std::vector<std::string> passes;     ///< the pipeline, needed passes included, in the order in which they ran
   std::vector<PassCheck> steps;        ///< of these, the ones that changed something
+  std::vector<KernelCheck> kernels;    ///< every kernel of every plan, on 1 and on 4 threads
   std::vector<GroupCheck> groups;      ///< in the graph's order
   std::vector<OutputDrift> in_groups;  ///< float outputs, both contracts given the exact path's quantized tensors
   std::vector<OutputDrift> whole;      ///< all outputs, each contract on its own from the inputs on
@@ -240,8 +259,8 @@ struct VerifyReport {
   std::string text(std::size_t most = 20) const;
 };
 
-/// Proves by computing that the passes change no bit, and that the two contracts differ only where they may (contract
-/// section 3). Needs at least one set of inputs, given or random. Throws Error{usage} for an unknown pass or an option
+/// Proves by computing that the passes change no bit, that every kernel gives the interpreter's bits on every
+/// instruction set that this processor has, and that the two contracts differ only where they may (contract section 3). Needs at least one set of inputs, given or random. Throws Error{usage} for an unknown pass or an option
 /// without a meaning, Error{input} as interpret() does.
 VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs, const VerifyOptions& options = {});
 

@@ -9,6 +9,7 @@
 #include "api/model_impl.hpp"
 #include "ir/quote.hpp"
 #include "verify/contracts_check.hpp"
+#include "verify/kernels_check.hpp"
 #include "verify/passes_check.hpp"
 #include "verify/random_inputs.hpp"
 
@@ -74,12 +75,17 @@ VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs,
   }
   report.passes = std::move(passes.ran);
   report.steps = std::move(passes.steps);
+  if (options.kernels) {
+    auto kernels = verification::check_kernels(graph, sets, run, {options.isa, options.prefer}, check);
+    report.kernels = std::move(kernels.checks);
+    report.note = std::move(kernels.note);
+  }
   if (!options.contracts) return report;
   auto contracts = verification::check_contracts(graph, sets, check);
   report.groups = std::move(contracts.groups);
   report.in_groups = std::move(contracts.in_groups);
   report.whole = std::move(contracts.whole);
-  report.note = std::move(contracts.note);
+  report.note += (report.note.empty() || contracts.note.empty() ? "" : "\n") + contracts.note;
   return report;
 }
 

@@ -1,10 +1,9 @@
-// `halfeven plan` and `halfeven bench`: what the CPU engine does with a model, and how fast.
-#include <sys/resource.h>
-
+// `halfeven bench`: how fast the CPU engine is.
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,75 +12,29 @@
 #include <halfeven/halfeven.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/engine.hpp"
 #include "cli/files.hpp"
 #include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/shapes.hpp"
 #include "cli/table.hpp"
+#include "cli/trace.hpp"
 
 namespace halfeven::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct EngineArguments {
+struct BenchArguments {
   std::string model;
   InputArguments inputs;
   std::vector<std::string> shapes;
-  std::string isa;
-  int threads = 0;
+  EngineOptions engine;
   int runs = 20;
+  std::string trace;
   bool profile = false;
   bool json = false;
 };
-
-Executable compile(const EngineArguments& arguments, const Model& model, const NamedTensors& inputs) {
-  if (arguments.threads < 0 || arguments.runs < 1)
-    throw Error(ErrorCode::usage, "--threads takes 0 or more, --runs 1 or more");
-  CompileOptions options;
-  options.threads = arguments.threads;
-  options.isa = arguments.isa;
-  options.shapes = parse_shapes(arguments.shapes);
-  for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
-  return Executable::compile(model, options);
-}
-
-std::string joined(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : "; ") + item;
-  return text;
-}
-
-int plan(const EngineArguments& arguments) {
-  const Model model = Model::load(std::filesystem::path(arguments.model));
-  const PlanReport report = compile(arguments, model, {}).plan();
-  if (arguments.json) {
-    Json json = {{"isa", report.isa},
-                 {"arena_bytes", report.arena_bytes},
-                 {"tensor_bytes", report.tensor_bytes},
-                 {"scratch_bytes", report.scratch_bytes},
-                 {"steps", Json::array()}};
-    for (const PlanStep& s : report.steps) {
-      json["steps"].push_back({{"node", s.node},
-                               {"operator", s.op_type},
-                               {"kernel", s.kernel},
-                               {"note", s.note},
-                               {"refusals", s.refusals}});
-    }
-    print(json);
-    return 0;
-  }
-  Table table({"node", "operator", "kernel", "why"});
-  for (const PlanStep& s : report.steps) {
-    table.add({printable(s.node), printable(s.op_type), s.kernel,
-               printable(s.kernel == "reference" ? joined(s.refusals) : s.note)});
-  }
-  print(table.text());
-  print(fmt::format(
-      "{}: {} steps; tensors between them take {} bytes of the {} that they have in all; scratch {} bytes\n",
-      report.isa, report.steps.size(), report.arena_bytes, report.tensor_bytes, report.scratch_bytes));
-  return 0;
-}
 
 // Inputs of zeros where no file gives one.
 void fill_up(const Model& model, const std::map<std::string, Shape>& shapes, NamedTensors& inputs) {
@@ -98,104 +51,135 @@ void fill_up(const Model& model, const std::map<std::string, Shape>& shapes, Nam
   }
 }
 
-int bench(const EngineArguments& arguments) {
+// Times of the runs, and what else a reader wants to know.
+struct Measurement {
+  PlanReport plan;
+  std::vector<double> times;  // sorted
+  double first_result = 0;
+  Residence memory;  // before anything is profiled
+  std::vector<StepTime> profile;
+
+  double median() const { return times[times.size() / 2]; }
+};
+
+Measurement measure(const BenchArguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto ms_since = [](Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   };
+  Measurement out;
   const auto begin = Clock::now();
-  const Model model = Model::load(std::filesystem::path(arguments.model));
+  Model model = Model::load(std::filesystem::path(arguments.model));
   NamedTensors inputs = load_inputs(model.inputs(), arguments.inputs);
   fill_up(model, parse_shapes(arguments.shapes), inputs);
-  const Executable executable = compile(arguments, model, inputs);
-  Context context(executable);
-  context.run(inputs);
-  const double first = ms_since(begin);
-  std::vector<double> times;
-  for (int k = 0; k < arguments.runs; ++k) {
-    const auto start = Clock::now();
+  CompileOptions options = compile_options(arguments.engine);
+  for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
+  const Executable executable = Executable::compile(std::move(model), options);
+  out.plan = executable.plan();
+  const auto threads = options.threads > 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+  const auto pool = make_thread_pool(std::max(1, threads));
+  {
+    Context context(executable, pool);
     context.run(inputs);
-    times.push_back(ms_since(start));
+    out.first_result = ms_since(begin);
+    for (int k = 0; k < arguments.runs; ++k) {
+      const auto start = Clock::now();
+      context.run(inputs);
+      out.times.push_back(ms_since(start));
+    }
+    out.memory = residence();
+    if (arguments.profile) context.run(inputs, &out.profile);
   }
-  std::sort(times.begin(), times.end());
-  const double median = times[times.size() / 2];
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const PlanReport report = executable.plan();
-  std::vector<StepTime> profile;
-  if (arguments.profile) context.run(inputs, &profile);
+  std::sort(out.times.begin(), out.times.end());
+  if (!arguments.trace.empty()) {
+    const auto tracing = std::make_shared<TracingPool>(pool);
+    Context context(executable, tracing);
+    context.run(inputs);
+    std::vector<StepTime> steps;
+    tracing->restart();
+    context.run(inputs, &steps);
+    write_file(arguments.trace, tracing->json(out.plan, steps));
+  }
+  return out;
+}
+
+Json to_json(const BenchArguments& arguments, const Measurement& m) {
+  Json json = {{"isa", m.plan.isa},
+               {"runs", arguments.runs},
+               {"min_ms", m.times.front()},
+               {"median_ms", m.median()},
+               {"max_ms", m.times.back()},
+               {"first_result_ms", m.first_result},
+               {"peak_kilobytes", m.memory.peak},
+               {"resident_kilobytes", m.memory.now},
+               {"weight_bytes", m.plan.weight_bytes},
+               {"arena_bytes", m.plan.arena_bytes},
+               {"largest_live_bytes", m.plan.largest_live_bytes},
+               {"scratch_bytes", m.plan.scratch_bytes}};
+  for (const StepTime& t : m.profile) {
+    const PlanStep& s = m.plan.steps[t.step];
+    json["profile"].push_back(
+        {{"node", s.node}, {"operator", s.op_type}, {"kernel", s.kernel}, {"ms", t.milliseconds}});
+  }
+  return json;
+}
+
+std::string profile_text(const Measurement& m) {
+  Table steps({"ms", "node", "operator", "kernel"});
   std::map<std::string, std::pair<double, int>> by_kernel;
-  for (const StepTime& t : profile) {
-    auto& [total, count] = by_kernel[report.steps[t.step].kernel];
+  for (const StepTime& t : m.profile) {
+    const PlanStep& s = m.plan.steps[t.step];
+    steps.add({fmt::format("{:.3f}", t.milliseconds), printable(s.node), printable(s.op_type), s.kernel});
+    auto& [total, count] = by_kernel[s.kernel];
     total += t.milliseconds;
     ++count;
   }
-  if (arguments.json) {
-    Json json = {
-        {"isa", report.isa},      {"runs", arguments.runs},   {"min_ms", times.front()},          {"median_ms", median},
-        {"max_ms", times.back()}, {"first_result_ms", first}, {"peak_kilobytes", usage.ru_maxrss}};
-    for (const StepTime& t : profile) {
-      const PlanStep& s = report.steps[t.step];
-      json["profile"].push_back(
-          {{"node", s.node}, {"operator", s.op_type}, {"kernel", s.kernel}, {"ms", t.milliseconds}});
-    }
-    print(json);
-    return 0;
+  Table kernels({"ms", "steps", "kernel"});
+  for (const auto& [name, sum] : by_kernel) {
+    kernels.add({fmt::format("{:.3f}", sum.first), std::to_string(sum.second), name});
   }
-  print(
-      fmt::format("{} runs: min {:.3f} ms, median {:.3f} ms, max {:.3f} ms; from file to first result {:.0f} ms; peak "
-                  "memory {} MB\n",
-                  arguments.runs, times.front(), median, times.back(), first, usage.ru_maxrss / 1024));
-  if (!profile.empty()) {
-    Table table({"ms", "node", "operator", "kernel"});
-    for (const StepTime& t : profile) {
-      const PlanStep& s = report.steps[t.step];
-      table.add({fmt::format("{:.3f}", t.milliseconds), printable(s.node), printable(s.op_type), s.kernel});
-    }
-    print(table.text());
-    Table kernels({"ms", "steps", "kernel"});
-    for (const auto& [name, sum] : by_kernel)
-      kernels.add({fmt::format("{:.3f}", sum.first), std::to_string(sum.second), name});
-    print(kernels.text());
-  }
-  return 0;
+  return steps.text() + kernels.text();
 }
 
-void add_common(CLI::App* command, EngineArguments& a) {
-  command->add_option("MODEL", a.model, "ONNX file")->required();
-  command->add_option("--shape", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224")
-      ->type_name("NAME=DIMS")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--isa", a.isa, "sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
-      ->type_name("NAME");
-  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
-      ->type_name("N");
-  command->add_flag("--json", a.json, "print JSON");
+int bench(const BenchArguments& arguments) {
+  if (arguments.runs < 1) throw Error(ErrorCode::usage, "--runs takes 1 or more");
+  const Measurement m = measure(arguments);
+  if (arguments.json) {
+    print(to_json(arguments, m));
+    return 0;
+  }
+  print(fmt::format(
+      "{} runs: min {:.3f} ms, median {:.3f} ms, max {:.3f} ms; from file to first result {:.0f} ms; memory {} MB, "
+      "at most {} MB\n",
+      arguments.runs, m.times.front(), m.median(), m.times.back(), m.first_result, m.memory.now / 1024,
+      m.memory.peak / 1024));
+  if (!m.profile.empty()) print(profile_text(m));
+  return 0;
 }
 
 }  // namespace
 
-Command add_plan(CLI::App& app) {
-  auto arguments = std::make_shared<EngineArguments>();
-  CLI::App* command = app.add_subcommand("plan", "Show which kernel computes what, and why");
-  add_common(command, *arguments);
-  return [arguments] { return plan(*arguments); };
-}
-
 Command add_bench(CLI::App& app) {
-  auto arguments = std::make_shared<EngineArguments>();
-  EngineArguments& a = *arguments;
+  auto arguments = std::make_shared<BenchArguments>();
+  BenchArguments& a = *arguments;
   CLI::App* command = app.add_subcommand("bench", "Time a model on the CPU engine, warm, in this process");
-  add_common(command, a);
+  command->add_option("MODEL", a.model, "ONNX file")->required();
   command->add_option("-i,--input", a.inputs.files, ".npy, .npz or .pb; inputs without a file are zeros")
       ->type_name("[NAME=]FILE")
       ->expected(1)
       ->allow_extra_args(false)
       ->take_all();
+  command->add_option("--shape", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224")
+      ->type_name("NAME=DIMS")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  add_engine_options(command, a.engine);
   command->add_option("--runs", a.runs, "timed runs (default 20)")->type_name("N");
   command->add_flag("--profile", a.profile, "time every step of one more run");
+  command->add_option("--trace", a.trace, "write a trace of one more run for chrome://tracing or Perfetto")
+      ->type_name("FILE");
+  command->add_flag("--json", a.json, "print JSON");
   return [arguments] { return bench(*arguments); };
 }
 

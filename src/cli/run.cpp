@@ -14,6 +14,7 @@
 
 #include "cli/check.hpp"
 #include "cli/commands.hpp"
+#include "cli/engine.hpp"
 #include "cli/files.hpp"
 #include "cli/inputs.hpp"
 #include "cli/npy.hpp"
@@ -37,8 +38,7 @@ struct RunArguments {
   std::string fit = "stretch";
   std::string contract = "exact";
   std::string backend = "reference";
-  std::string isa;
-  int threads = 0;
+  EngineOptions engine;
   std::string output_dir;
   std::string hash_file;
   bool json = false;
@@ -178,13 +178,12 @@ void report(const RunArguments& arguments, const std::vector<Output>& outputs,
   if (check) print(printable(check->text()) + "\n");
 }
 
-// The model on integer kernels, for the shapes at hand.
-std::vector<Tensor> run_kernels(const Model& model, const NamedTensors& inputs, const RunArguments& arguments) {
-  CompileOptions options;
-  options.threads = arguments.threads;
-  options.isa = arguments.isa;
+// The model on integer kernels, for the shapes at hand. The model is let go if nobody else needs it.
+std::vector<Tensor> run_kernels(Model model, const NamedTensors& inputs, const RunArguments& arguments) {
+  CompileOptions options = compile_options(arguments.engine);
+  options.backend = arguments.backend;
   for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
-  return Context(Executable::compile(model, options)).run(inputs);
+  return Context(Executable::compile(std::move(model), options)).run(inputs);
 }
 
 // Whether kernels are to compute: asked for, or possible where the choice is left open.
@@ -200,14 +199,15 @@ bool wants_kernels(const RunArguments& arguments) {
 }
 
 int run(const RunArguments& arguments) {
-  if (arguments.threads < 0) throw Error(ErrorCode::usage, "--threads takes 0 or more");
+  if (arguments.engine.threads < 0) throw Error(ErrorCode::usage, "--threads takes 0 or more");
   InputArguments input_arguments = arguments.inputs;
   input_arguments.image_options = image_options(arguments);
   InterpretOptions options;
   options.contract = *parse_contract(arguments.contract);
-  options.threads = arguments.threads;
+  options.threads = arguments.engine.threads;
 
-  const Model model = Model::load(std::filesystem::path(arguments.model));
+  Model model = Model::load(std::filesystem::path(arguments.model));
+  const std::vector<ValueInfo> infos = model.outputs();
   for (const std::string& warning : model.warnings()) warn(warning);
   const NamedTensors inputs = load_inputs(model.inputs(), input_arguments);
 
@@ -224,13 +224,13 @@ int run(const RunArguments& arguments) {
     if (!arguments.hash_file.empty()) {
       options.tap = [&](const std::string& name, const Tensor& tensor) { hashes.add(name, tensor); };
     }
-    const std::vector<Tensor> tensors =
-        wants_kernels(arguments) ? run_kernels(model, inputs, arguments) : interpret(model, inputs, options);
-    const std::vector<ValueInfo> infos = model.outputs();
+    const std::vector<Tensor> tensors = wants_kernels(arguments)
+                                            ? run_kernels(arguments.check ? model : std::move(model), inputs, arguments)
+                                            : interpret(model, inputs, options);
     for (std::size_t i = 0; i < tensors.size(); ++i) outputs.push_back({infos.at(i).name, tensors[i], {}});
     if (arguments.check) {
       ProgressLine checking("checking");
-      check = cross_check(model, inputs, tensors, options.contract, arguments.threads,
+      check = cross_check(model, inputs, tensors, options.contract, arguments.engine.threads,
                           [&](std::size_t done, std::size_t total) { checking.update(done, total); });
     }
   }
@@ -275,12 +275,7 @@ Command add_run(CLI::App& app) {
                    "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "reference", "cpu"}));
-  command
-      ->add_option("--isa", a.isa,
-                   "kernels for sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
-      ->type_name("NAME");
-  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
-      ->type_name("N");
+  add_engine_options(command, a.engine);
   command->add_flag("--json", a.json, "print JSON instead of a table");
   command->add_option("--dump-hashes", a.hash_file, "write type, shape and hash of every computed tensor as JSON")
       ->type_name("FILE");

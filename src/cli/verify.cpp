@@ -29,6 +29,8 @@ struct VerifyArguments {
   std::uint64_t seed = 0;
   std::vector<std::string> shapes;
   std::string passes;
+  std::string isa;
+  std::vector<std::string> kernels;
   int threads = 0;
   bool json = false;
 };
@@ -75,6 +77,13 @@ Json to_json(const VerifyReport& report) {
     if (!step.difference.empty()) entry["difference"] = step.difference;
     json["steps"].push_back(std::move(entry));
   }
+  json["kernels"] = Json::array();
+  for (const KernelCheck& k : report.kernels) {
+    Json entry = {{"input_set", k.input_set + 1}, {"node", k.node},         {"kernel", k.kernel},      {"isa", k.isa},
+                  {"threads", k.threads},         {"elements", k.elements}, {"differing", k.differing}};
+    if (!k.difference.empty()) entry["difference"] = k.difference;
+    json["kernels"].push_back(std::move(entry));
+  }
   json["groups"] = Json::array();
   for (const GroupCheck& group : report.groups) json["groups"].push_back(to_json(group));
   json["float_outputs_in_groups"] = Json::array();
@@ -92,6 +101,8 @@ int verify_model(const VerifyArguments& arguments) {
   options.passes = arguments.passes;
   options.seed = arguments.seed;
   options.threads = arguments.threads;
+  options.isa = arguments.isa;
+  options.prefer = arguments.kernels;
   options.shapes = parse_shapes(arguments.shapes);
   const Model model = Model::load(std::filesystem::path(arguments.model));
   for (const std::string& warning : model.warnings()) warn(warning);
@@ -143,6 +154,13 @@ Command add_verify(CLI::App& app) {
       ->allow_extra_args(false)
       ->take_all();
   command->add_option("--passes", a.passes, "comma-separated (default: all)")->type_name("TEXT");
+  command->add_option("--isa", a.isa, "check the kernels of this instruction set only (default: all that there are)")
+      ->type_name("NAME");
+  command->add_option("--kernel", a.kernels, "take this one where it serves; may be given several times")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
   command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
       ->type_name("N");
   command->add_flag("--json", a.json, "print JSON instead of text, with every differing element");

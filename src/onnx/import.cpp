@@ -186,12 +186,22 @@ ir::Graph import_model(std::span<const std::byte> bytes, const Limits& limits, c
   return Importer(model, limits, folder).import();
 }
 
-ir::Graph import_model(const std::filesystem::path& path, const Limits& limits) {
+namespace {
+
+// The file is not needed after parsing, nor its parts while the rest is parsed: that would hold weights twice.
+ModelProto parse_file(const std::filesystem::path& path, const Limits& limits) {
   std::string reason;
   const auto file = MappedFile::open(path, true, reason);
   if (!file) throw Error(ErrorCode::other, fmt::format("model file {} {}", quote(path.string()), reason));
+  return parse_model(file->bytes(), limits, MappedFile::let_go);
+}
+
+}  // namespace
+
+ir::Graph import_model(const std::filesystem::path& path, const Limits& limits) {
+  ModelProto model = parse_file(path, limits);
   const std::filesystem::path folder = path.parent_path();
-  return import_model(file->bytes(), limits, folder.empty() ? std::filesystem::path(".") : folder);
+  return Importer(model, limits, folder.empty() ? std::filesystem::path(".") : folder).import();
 }
 
 Tensor import_tensor(std::span<const std::byte> bytes, const Limits& limits, std::string* name) {

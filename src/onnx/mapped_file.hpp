@@ -24,6 +24,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  /// Tells the system that a part of some mapped file will hardly be read again, so that it need not stay in memory.
+  static void let_go(std::span<const std::byte> part);
+
  private:
   MappedFile(const std::byte* data, std::size_t size) : data_(data), size_(size) {}
 

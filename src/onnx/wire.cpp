@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream.h>
 
 namespace halfeven::onnx {
 namespace {
@@ -129,20 +130,52 @@ void check_size(std::span<const std::byte> bytes, const Limits& limits, ErrorCod
   }
 }
 
+// Bytes in parts of a megabyte; says which of them the parser has left behind.
+class Parts final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  Parts(std::span<const std::byte> bytes, void (*passed)(std::span<const std::byte>))
+      : bytes_(bytes), passed_(passed) {}
+
+  bool Next(const void** data, int* size) override {
+    if (passed_ != nullptr) passed_(bytes_.subspan(start_, position_ - start_));
+    start_ = position_;
+    position_ = std::min(bytes_.size(), position_ + kPart);
+    *data = bytes_.data() + start_;
+    *size = static_cast<int>(position_ - start_);
+    return *size > 0;
+  }
+  void BackUp(int count) override { position_ -= static_cast<std::size_t>(count); }
+  bool Skip(int count) override {
+    const std::size_t left = bytes_.size() - position_;
+    position_ += std::min(left, static_cast<std::size_t>(count));
+    start_ = position_;
+    return static_cast<std::size_t>(count) <= left;
+  }
+  std::int64_t ByteCount() const override { return static_cast<std::int64_t>(position_); }
+
+ private:
+  static constexpr std::size_t kPart = std::size_t{1} << 20;
+  std::span<const std::byte> bytes_;
+  void (*passed_)(std::span<const std::byte>);
+  std::size_t start_ = 0;  // of the part that the parser has
+  std::size_t position_ = 0;
+};
+
 template <class Message>
-bool parse(std::span<const std::byte> bytes, Message& message) {
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                                static_cast<int>(bytes.size()));
+bool parse(std::span<const std::byte> bytes, Message& message, void (*passed)(std::span<const std::byte>) = nullptr) {
+  Parts parts(bytes, passed);
+  google::protobuf::io::CodedInputStream stream(&parts);
   return message.ParsePartialFromCodedStream(&stream) && stream.ConsumedEntireMessage();
 }
 
 }  // namespace
 
-onnx_schema::ModelProto parse_model(std::span<const std::byte> bytes, const Limits& limits) {
+onnx_schema::ModelProto parse_model(std::span<const std::byte> bytes, const Limits& limits,
+                                    void (*passed)(std::span<const std::byte>)) {
   check_size(bytes, limits, ErrorCode::model);
   check_node_count(bytes, limits);
   onnx_schema::ModelProto model;
-  if (!parse(bytes, model)) {
+  if (!parse(bytes, model, passed)) {
     const auto position = find_break(bytes);
     throw Error(
         ErrorCode::model,

@@ -13,7 +13,9 @@ namespace halfeven::onnx {
 
 /// Throw Error{code}: "truncated or invalid protobuf", the size, and the byte where the outermost broken field starts.
 /// A model is also refused before memory is taken if it has more bytes or nodes than `limits` allow.
-onnx_schema::ModelProto parse_model(std::span<const std::byte> bytes, const Limits& limits);
+/// `passed`, if given, is called for every part of the bytes that will not be looked at again.
+onnx_schema::ModelProto parse_model(std::span<const std::byte> bytes, const Limits& limits,
+                                    void (*passed)(std::span<const std::byte> part) = nullptr);
 onnx_schema::TensorProto parse_tensor(std::span<const std::byte> bytes, const Limits& limits);
 
 }  // namespace halfeven::onnx

@@ -60,6 +60,7 @@ Offer make_binary(const Site& site) {
     std::swap(a, b);
   }
   auto kernel = std::make_unique<BinaryKernel>();
+  kernel->in_place = true;
   const Layout layout = site.layout(a.id);
   kernel->operands.b_period = 0;
   if (site.shape(a.id) != out) return refuse("broadcasts both operands");

@@ -39,7 +39,8 @@ class ParallelFor {
 
   int threads() const { return threads_; }
 
-  /// f(begin, end) on pieces that cover [0, n), each number once; returns when all are done.
+  /// f(begin, end) on pieces that cover [0, n), each number once; returns when all are done. Pieces are a fixed
+  /// function of n and threads(). What f throws is thrown here, of several the first piece's.
   template <class F>
   void operator()(std::int64_t n, const F& f) const {
     run_(
@@ -64,6 +65,9 @@ struct Buffers {
 /// buffers.
 class Kernel {
  public:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
   virtual ~Kernel() = default;
   /// Throws only for values without an answer (contract section 6).
   virtual void run(const Buffers& buffers, const ParallelFor& parallel) const = 0;
@@ -76,6 +80,12 @@ class Kernel {
   std::vector<std::optional<Form>> in_forms;
   Form out_form;       ///< of every output
   bool alias = false;  ///< the output is input 0's memory, unchanged
+  /// Output 0 may take the memory of any input of as many bytes: element i is written after the inputs' element i was
+  /// read, and no other element of them is read then.
+  bool in_place = false;
+
+  /// Bytes that the kernel holds: packed weights, tables, factors.
+  virtual std::size_t weight_bytes() const { return 0; }
 };
 
 /// Instruction sets, each including the ones before it.

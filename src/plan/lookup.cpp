@@ -29,6 +29,7 @@ Offer make_lookup(const Site& site) {
     return refuse("has other than 8-bit tensors");
   }
   auto kernel = std::make_unique<LookupKernel>();
+  kernel->in_place = true;
   for (std::size_t i = 0; i < 256; ++i) {
     // Entry i belongs to code least + i.
     const std::uint8_t flip = table->dtype() == DType::int8 ? 0x80 : 0;

@@ -7,15 +7,14 @@
 #include <halfeven/error.hpp>
 
 #include "interpreter/interpreter.hpp"
+#include "plan/memory.hpp"
+#include "plan/selftest.hpp"
 #include "plan/storable.hpp"
 
 namespace halfeven::plan {
 namespace {
 
-constexpr std::size_t kAlign = 64;
 constexpr std::size_t kAbsent = SIZE_MAX;
-
-std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 // Nodes that no kernel takes run in the interpreter, those that pass float tensors to each other together: between them
 // values travel unrounded (contract section 1).
@@ -63,6 +62,11 @@ class ConvertKernel final : public Kernel {
   void move(const Buffers& b, const ParallelFor& parallel) const {
     const T* in = reinterpret_cast<const T*>(b.in[0]);
     T* out = reinterpret_cast<T*>(b.out[0]);
+    if (batch == 1 && rows == 1) {
+      return parallel(columns, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t c = first; c < last; ++c) out[c] = in[c] ^ flip;
+      });
+    }
     parallel(batch * rows, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t r = first; r < last; ++r) {
         const T* from = in + r / rows * rows * columns + r % rows;
@@ -89,7 +93,19 @@ class Planner {
     group_references();
     order();
     build();
-    place();
+    keep_constants();
+    describe_ports();
+    assign_memory(plan_);
+    if (plan_.arena_bytes > options_.bytes || plan_.scratch_bytes > options_.bytes - plan_.arena_bytes) {
+      throw Error(ErrorCode::model, "tensors between the steps take " +
+                                        std::to_string(plan_.arena_bytes + plan_.scratch_bytes) +
+                                        " bytes, more than the limit of " + std::to_string(options_.bytes));
+    }
+    if (options_.keep_graph) {
+      plan_.facts = std::move(facts_);
+    } else {
+      plan_.graph = {};
+    }
     return std::move(plan_);
   }
 
@@ -112,36 +128,89 @@ class Planner {
 
   // A kernel for each node that one takes.
   void choose() {
-    std::vector<const Entry*> entries;
-    for (const Entry& e : kernel_table()) {
-      if (e.isa <= options_.isa) entries.push_back(&e);
-    }
-    std::stable_partition(entries.begin(), entries.end(), [&](const Entry* e) {
-      return std::find(options_.kernels.begin(), options_.kernels.end(), e->name) != options_.kernels.end();
-    });
+    const std::vector<const Entry*> entries = candidates();
     kernels_.resize(g().nodes.size());
     refusals_.resize(g().nodes.size());
+    std::vector<std::size_t> readers(g().values.size(), 0);
+    for (const ir::Node& node : g().nodes) {
+      for (const ir::ValueId id : node.inputs) readers[id.present() ? id.index : 0] += id.present() ? 1 : 0;
+    }
+    for (const ir::ValueId id : g().outputs) ++readers[id.index];
+    // Where all values may be stored, no node loses its kernel later: what a kernel has packed is not needed again.
+    const bool final_choice =
+        !options_.keep_graph && std::find(storable_.begin(), storable_.end(), false) == storable_.end();
     for (std::size_t n = 0; n < g().nodes.size(); ++n) {
       const ir::Node& node = g().nodes[n];
       if (is_constant(node)) {
         refusals_[n].push_back("reads constants only, so it is rounded at once");
-        continue;
-      }
-      if (!exchanges_stored_values(node)) {
+      } else if (!exchanges_stored_values(node)) {
         refusals_[n].push_back("exchanges unrounded values with its neighbours");
-        continue;
+      } else {
+        choose(n, entries);
       }
-      for (const Entry* entry : entries) {
-        Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
-        if (offer.kernel) {
-          offer.kernel->name = entry->name;
-          set_forms(node, offer.kernel->out_form);
-          kernels_[n] = std::move(offer.kernel);
-          break;
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        const ir::ValueId id = node.inputs[k];
+        if (!id.present()) continue;
+        const bool reads = !kernels_[n] || (k < kernels_[n]->in_forms.size() && kernels_[n]->in_forms[k]);
+        if (reads) readers[id.index] = kAbsent / 2;  // somebody reads it when the plan runs
+        if (--readers[id.index] == 0 && final_choice && g().is_constant(id)) {
+          plan_.graph.initializers.at(id) = Tensor();
+          facts_.known.erase(id);
         }
-        if (refusals_[n].empty() || refusals_[n].back() != offer.refusal) refusals_[n].push_back(offer.refusal);
       }
     }
+  }
+
+  // Entries of the table in the order in which they are asked.
+  std::vector<const Entry*> candidates() const {
+    std::vector<const Entry*> entries;
+    for (const Entry& e : options_.table) {
+      if (e.isa <= options_.isa) entries.push_back(&e);
+    }
+    for (const std::string& name : options_.kernels) {
+      if (std::none_of(options_.table.begin(), options_.table.end(), [&](const Entry& e) { return e.name == name; })) {
+        throw Error(ErrorCode::usage, "there is no kernel '" + name + "' (`halfeven plan --kernels` lists them)");
+      }
+    }
+    std::stable_partition(entries.begin(), entries.end(), [&](const Entry* e) {
+      return std::find(options_.kernels.begin(), options_.kernels.end(), e->name) != options_.kernels.end();
+    });
+    return entries;
+  }
+
+  void choose(std::size_t n, const std::vector<const Entry*>& entries) {
+    const ir::Node& node = g().nodes[n];
+    std::vector<std::pair<std::string, std::string>> refusals;  // why, who
+    const auto refused = [&](std::string_view who, const std::string& why) {
+      if (refusals.empty() || refusals.back().first != why) {
+        refusals.emplace_back(why, who);
+      } else {
+        refusals.back().second += ", " + std::string(who);
+      }
+    };
+    for (const Entry* entry : entries) {
+      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
+      if (!offer.kernel) {
+        refused(entry->name, offer.refusal);
+        continue;
+      }
+      if (options_.self_test) {
+        const std::string& failure = self_test(*entry);
+        if (!failure.empty()) {
+          refused(entry->name, "failed its self-test: " + failure);
+          const std::string text = std::string(entry->name) + ": " + failure;
+          if (std::find(plan_.dropped.begin(), plan_.dropped.end(), text) == plan_.dropped.end()) {
+            plan_.dropped.push_back(text);
+          }
+          continue;
+        }
+      }
+      offer.kernel->name = entry->name;
+      set_forms(node, offer.kernel->out_form);
+      kernels_[n] = std::move(offer.kernel);
+      break;
+    }
+    for (const auto& [why, who] : refusals) refusals_[n].push_back(who + ": " + why);
   }
 
   bool is_constant(const ir::Node& node) const {
@@ -258,6 +327,7 @@ class Planner {
     place.bytes = element_count(s) * storage_size(v.dtype);
     place.form = wanted;
     auto kernel = std::make_unique<ConvertKernel>();
+    kernel->in_place = !moves;
     kernel->element = storage_size(v.dtype);
     kernel->flip = has.biased != wanted.biased ? 0x80 : 0;
     kernel->columns = static_cast<std::int64_t>(element_count(s));
@@ -279,7 +349,7 @@ class Planner {
       place.kind = Place::Kind::constant;
       plan_.constants.emplace_back(at->second, Tensor::own(v.dtype, s, std::move(bytes)));
     } else {
-      plan_.steps.push_back({std::move(kernel), v.name, "convert", {}, {id.index}, {at->second}});
+      plan_.steps.push_back({std::move(kernel), v.name, "convert", {}, {id.index}, {at->second}, {}});
     }
     plan_.places.push_back(place);
     return at->second;
@@ -301,7 +371,7 @@ class Planner {
         add_region(members.at(r));
       }
     }
-    for (const ir::ValueId id : g().outputs) output_places_.push_back(in_form(id, Form{}));
+    for (const ir::ValueId id : g().outputs) plan_.output_places.push_back(in_form(id, Form{}));
   }
 
   void add_kernel(std::size_t n) {
@@ -317,6 +387,7 @@ class Planner {
     step.node = ir::label(g(), node);
     step.op_type = node.op_type;
     step.refusals = refusals_[n];
+    step.nodes = {static_cast<std::uint32_t>(n)};
     if (kernel.alias) plan_.places[step.outputs[0]].alias_of = step.inputs[0];
     step.kernel = std::move(kernels_[n]);
     plan_.steps.push_back(std::move(step));
@@ -345,6 +416,7 @@ class Planner {
     for (const ir::ValueId id : g().outputs) read_outside[id.index] = true;
     std::string types;
     for (const std::size_t n : nodes) {
+      step.nodes.push_back(static_cast<std::uint32_t>(n));
       ir::Node copy = g().nodes[n];
       types += (types.empty() ? "" : ", ") + copy.op_type;
       for (ir::ValueId& id : copy.inputs) {
@@ -387,69 +459,36 @@ class Planner {
     plan_.steps.push_back(std::move(step));
   }
 
-  // --- memory: first fit over the steps in which a place is needed
-
-  // The place whose memory a place shares.
-  std::size_t memory_of(std::size_t p) const {
-    while (plan_.places[p].alias_of != kAbsent) p = plan_.places[p].alias_of;
-    return p;
-  }
-
-  void place() {
+  // Constants that are read as they are; what kernels have packed goes with the graph.
+  void keep_constants() {
+    std::vector<bool> used(plan_.places.size(), false);
+    const auto use = [&](std::size_t p) {
+      for (; p != kAbsent; p = plan_.places[p].alias_of) used[p] = true;
+    };
+    for (const Step& step : plan_.steps) {
+      for (const std::size_t p : step.inputs) use(p);
+    }
+    for (const std::size_t p : plan_.output_places) use(p);
     for (const auto& [id, tensor] : g().initializers) {
+      if (!g().is_constant(id)) continue;
       plan_.places[id.index].kind = Place::Kind::constant;
-      plan_.constants.emplace_back(id.index, tensor);
+      if (used[id.index]) plan_.constants.emplace_back(id.index, tensor);
     }
     for (std::size_t k = 0; k < g().inputs.size(); ++k) {
       plan_.places[g().inputs[k].index].kind = Place::Kind::input;
       plan_.places[g().inputs[k].index].index = k;
     }
-    struct Span {
-      std::size_t place, first, last;
+  }
+
+  void describe_ports() {
+    const auto port = [&](ir::ValueId id) {
+      const ir::Value& v = g().value(id);
+      const auto initial = g().initializers.find(id);
+      const bool optional = g().is_input(id) && initial != g().initializers.end();
+      return Port{v.name, v.dtype, *v.shape, optional ? initial->second : Tensor()};
     };
-    std::map<std::size_t, Span> spans;
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
-      for (const std::size_t p : plan_.steps[s].outputs) {
-        if (p != kAbsent && plan_.places[p].alias_of == kAbsent) spans.try_emplace(p, Span{p, s, s});
-      }
-      for (const std::size_t p : plan_.steps[s].inputs) {
-        const auto at = p == kAbsent ? spans.end() : spans.find(memory_of(p));
-        if (at != spans.end()) at->second.last = s;
-      }
-      plan_.scratch_bytes = std::max(plan_.scratch_bytes, aligned(plan_.steps[s].kernel->scratch));
-    }
-    for (const std::size_t p : output_places_) {
-      const auto at = spans.find(memory_of(p));
-      if (at != spans.end()) at->second.last = plan_.steps.size();
-    }
-    plan_.outputs = output_places_;
-    std::vector<Span> order;
-    for (const auto& [p, span] : spans) order.push_back(span);
-    std::sort(order.begin(), order.end(), [&](const Span& a, const Span& b) {
-      return plan_.places[a.place].bytes > plan_.places[b.place].bytes;  // large ones first
-    });
-    std::vector<Span> placed;
-    for (const Span& span : order) {
-      Place& p = plan_.places[span.place];
-      p.kind = Place::Kind::arena;
-      const std::size_t size = aligned(p.bytes + kAlign);  // kernels may read a vector beyond the end
-      plan_.tensor_bytes += size;
-      std::vector<std::pair<std::size_t, std::size_t>> taken;
-      for (const Span& other : placed) {
-        if (other.first > span.last || other.last < span.first) continue;
-        const Place& o = plan_.places[other.place];
-        taken.emplace_back(o.offset, o.offset + aligned(o.bytes + kAlign));
-      }
-      std::sort(taken.begin(), taken.end());
-      std::size_t at = 0;
-      for (const auto& [begin, end] : taken) {
-        if (at + size <= begin) break;
-        at = std::max(at, end);
-      }
-      p.offset = at;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, at + size);
-      placed.push_back(span);
-    }
+    for (const ir::ValueId id : g().inputs) plan_.inputs.push_back(port(id));
+    for (const ir::ValueId id : g().outputs) plan_.outputs.push_back(port(id));
   }
 
   Plan plan_;
@@ -462,7 +501,6 @@ class Planner {
   std::vector<std::size_t> parent_;
   std::vector<std::size_t> producer_;
   std::vector<std::size_t> sequence_;
-  std::vector<std::size_t> output_places_;
   std::map<std::pair<std::size_t, Form>, std::size_t> converted_;
 };
 

@@ -1,5 +1,6 @@
 // A VerifyReport for people.
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,35 @@ std::string passes_text(const VerifyReport& r) {
     if (!s.ok()) text += fmt::format("    WRONG: {}\n", s.difference);
   }
   if (r.steps.empty()) text += "  (none changed anything)\n";
+  return text;
+}
+
+std::string kernels_text(const VerifyReport& r, std::size_t most) {
+  if (r.kernels.empty()) return "";
+  struct Sum {
+    std::size_t steps = 0, elements = 0, differing = 0;
+  };
+  std::map<std::string, Sum> sums;
+  std::size_t width = 6;
+  for (const KernelCheck& k : r.kernels) {
+    Sum& sum = sums[k.kernel];
+    ++sum.steps;
+    sum.elements += k.elements;
+    sum.differing += k.differing;
+    width = std::max(width, k.kernel.size());
+  }
+  std::string text = "Kernels: each step from the exact interpreter's tensors, on 1 and on 4 threads\n";
+  text += fmt::format("  {:<{}}  {:>6}  {:>11}  {:>6}\n", "kernel", width, "runs", "elements", "differ");
+  for (const auto& [name, sum] : sums) {
+    text += fmt::format("  {:<{}}  {:>6}  {:>11}  {:>6}\n", name, width, sum.steps, sum.elements, sum.differing);
+  }
+  std::size_t wrong = 0;
+  for (const KernelCheck& k : r.kernels) {
+    if (k.ok() || wrong++ >= most) continue;
+    text += fmt::format("    WRONG: {} at {} ({}, {}, set {}): {}\n", k.kernel, ir::quote(k.node), k.isa,
+                        count(static_cast<std::size_t>(k.threads), "thread"), k.input_set + 1, k.difference);
+  }
+  if (wrong > most) text += fmt::format("    ... and {} more\n", wrong - most);
   return text;
 }
 
@@ -83,11 +113,12 @@ bool GroupCheck::ok() const {
 
 bool VerifyReport::ok() const {
   return std::all_of(steps.begin(), steps.end(), [](const PassCheck& s) { return s.ok(); }) &&
+         std::all_of(kernels.begin(), kernels.end(), [](const KernelCheck& k) { return k.ok(); }) &&
          std::all_of(groups.begin(), groups.end(), [](const GroupCheck& g) { return g.ok(); });
 }
 
 std::string VerifyReport::text(std::size_t most) const {
-  std::string out = passes_text(*this);
+  std::string out = passes_text(*this) + kernels_text(*this, most);
   if (!groups.empty() || !whole.empty() || !note.empty()) {
     out += groups_text(*this, most);
     out +=
@@ -103,12 +134,18 @@ std::string VerifyReport::text(std::size_t most) const {
     wrong_steps += s.ok() ? 0 : 1;
   }
   for (const GroupCheck& g : groups) wrong_groups += g.ok() ? 0 : 1;
+  const auto wrong_kernels = static_cast<std::size_t>(
+      std::count_if(kernels.begin(), kernels.end(), [](const KernelCheck& k) { return !k.ok(); }));
   if (ok()) {
-    out += fmt::format("verified: {} changed the graph, 0 bits of {} differ\n", count(steps.size(), "pass run"),
-                       count(tensors, "compared tensor"));
+    out += fmt::format("verified: {} changed the graph, 0 bits of {} differ; {}, 0 bits differ\n",
+                       count(steps.size(), "pass run"), count(tensors, "compared tensor"),
+                       count(kernels.size(), "kernel run"));
   } else {
-    out += fmt::format("NOT verified: {} of {} differ or fail, {} of {} hold elements without a certificate\n",
-                       wrong_steps, count(steps.size(), "pass run"), wrong_groups, count(groups.size(), "group"));
+    out += fmt::format(
+        "NOT verified: {} of {} differ or fail, {} of {} differ or fail, {} of {} hold elements without a "
+        "certificate\n",
+        wrong_steps, count(steps.size(), "pass run"), wrong_kernels, count(kernels.size(), "kernel run"), wrong_groups,
+        count(groups.size(), "group"));
   }
   return out;
 }

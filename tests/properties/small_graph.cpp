@@ -103,7 +103,14 @@ std::string to_onnx(const SmallGraph& graph) {
     auto* type = info->mutable_type()->mutable_tensor_type();
     type->set_elem_type(static_cast<int>(tensor.dtype));
     type->mutable_shape();
-    for (const std::int64_t d : tensor.shape) type->mutable_shape()->add_dim()->set_dim_value(d);
+    for (const std::int64_t d : tensor.shape) {
+      auto* dim = type->mutable_shape()->add_dim();
+      if (d >= 0) {
+        dim->set_dim_value(d);
+      } else {
+        dim->set_dim_param(name + std::to_string(type->shape().dim_size()));
+      }
+    }
   }
   for (const auto& [name, tensor] : graph.constants) {
     auto* proto = g.add_initializer();

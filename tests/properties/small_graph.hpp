@@ -46,7 +46,7 @@ BinaryFormat binary_format(DType type);
 /// The tensor as the engine holds it.
 Tensor to_tensor(const SmallTensor& tensor);
 
-/// An ONNX model (opset 21) of the graph; outputs are declared without shape.
+/// An ONNX model (opset 21) of the graph; outputs are declared without shape, negative dimensions of inputs as symbols.
 std::string to_onnx(const SmallGraph& graph);
 
 /// For messages: a node a line.

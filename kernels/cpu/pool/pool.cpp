@@ -1,7 +1,6 @@
 #include "cpu/pool/pool.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace halfeven::kernels {
 
@@ -36,16 +35,20 @@ void max_pool(const PoolShape& s, const std::uint8_t* input, std::uint8_t flip, 
 
 void global_average_pool(const PoolShape& s, const std::uint8_t* input, std::uint8_t flip, std::int32_t zero,
                          const Requantize& q, std::uint8_t* out) {
-  std::vector<std::int64_t> sums(static_cast<std::size_t>(s.channels));
+  constexpr std::int64_t kBlock = 256;  // channels whose sums are held at a time
+  std::int64_t sums[kBlock];
   const std::int64_t pixels = s.height * s.width;
   for (std::int64_t n = 0; n < s.batch; ++n) {
-    std::fill(sums.begin(), sums.end(), -static_cast<std::int64_t>(zero) * pixels);
-    for (std::int64_t p = 0; p < pixels; ++p) {
-      const std::uint8_t* in = input + (n * pixels + p) * s.channels;
-      for (std::int64_t c = 0; c < s.channels; ++c) sums[static_cast<std::size_t>(c)] += in[c] ^ flip;
-    }
-    for (std::int64_t c = 0; c < s.channels; ++c) {
-      out[n * s.channels + c] = static_cast<std::uint8_t>(requantize(q, 0, sums[static_cast<std::size_t>(c)]));
+    for (std::int64_t first = 0; first < s.channels; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, s.channels - first);
+      std::fill_n(sums, count, -static_cast<std::int64_t>(zero) * pixels);
+      for (std::int64_t p = 0; p < pixels; ++p) {
+        const std::uint8_t* in = input + (n * pixels + p) * s.channels + first;
+        for (std::int64_t c = 0; c < count; ++c) sums[c] += in[c] ^ flip;
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        out[n * s.channels + first + c] = static_cast<std::uint8_t>(requantize(q, 0, sums[c]));
+      }
     }
   }
 }

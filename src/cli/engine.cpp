@@ -1,0 +1,42 @@
+#include "cli/engine.hpp"
+
+#include <fstream>
+
+namespace halfeven::cli {
+
+void add_engine_options(CLI::App* command, EngineOptions& options) {
+  command
+      ->add_option("--isa", options.isa,
+                   "kernels for sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
+      ->type_name("NAME");
+  command->add_option("--kernel", options.kernels, "take this one where it serves; may be given several times")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command->add_option("--threads", options.threads, "0 (default): as many as the machine has; changes no bit")
+      ->type_name("N");
+}
+
+CompileOptions compile_options(const EngineOptions& options) {
+  if (options.threads < 0) throw Error(ErrorCode::usage, "--threads takes 0 or more");
+  CompileOptions out;
+  out.isa = options.isa;
+  out.kernels = options.kernels;
+  out.threads = options.threads;
+  out.only_these_shapes = true;
+  return out;
+}
+
+Residence residence() {
+  Residence out;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    const auto value = [&](const char* name) { return std::stol(line.substr(std::string(name).size())); };
+    if (line.starts_with("VmRSS:")) out.now = value("VmRSS:");
+    if (line.starts_with("VmHWM:")) out.peak = value("VmHWM:");
+  }
+  return out;
+}
+
+}  // namespace halfeven::cli
