@@ -7,6 +7,39 @@
 #include "ops/common.hpp"
 
 namespace halfeven::plan {
+
+std::optional<Operand> read_parameters(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
+                                       std::int64_t axis, std::string& refusal) {
+  const Tensor* s = scale.present() ? site.constant(scale) : nullptr;
+  const Tensor* z = zero.present() ? site.constant(zero) : nullptr;
+  if (!tensor.present() || s == nullptr || s->rank() > 1 || (zero.present() && (z == nullptr || z->rank() > 1))) {
+    refusal = "its quantisation parameters are not constants per tensor or per axis";
+    return std::nullopt;
+  }
+  Operand o;
+  o.id = tensor;
+  for (std::size_t i = 0; i < s->size(); ++i) o.scales.push_back(numerics::decode_float(s->dtype(), s->data(), i));
+  o.zeros = z == nullptr ? std::vector<std::int64_t>{0} : ops::integers(*z);
+  if (std::all_of(o.zeros.begin(), o.zeros.end(), [&](auto v) { return v == o.zeros[0]; })) o.zeros.resize(1);
+  o.axis = axis < 0 ? axis + static_cast<std::int64_t>(site.shape(tensor).size()) : axis;
+  return o;
+}
+
+bool read_result(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, std::string& refusal) {
+  const auto o = read_parameters(site, site.node.outputs[0], scale, zero, 0, refusal);
+  if (!o) return false;
+  if (!o->per_tensor()) {
+    refusal = "its result is not quantized per tensor with constants";
+    return false;
+  }
+  q.out_scale = o->scales[0];
+  q.out_zero = o->zeros[0];
+  q.out_type = site.dtype(site.node.outputs[0]);
+  q.lo = integer_min(q.out_type);
+  q.hi = integer_max(q.out_type);
+  return true;
+}
+
 namespace {
 
 using numerics::Rational;
@@ -51,50 +84,17 @@ std::optional<std::vector<Rational>> numbers(const Site& site, const Operand& o,
   return out;
 }
 
-// Scale and zero point of one side.
-std::optional<Operand> parameters(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
-                                  std::int64_t axis, std::string& refusal) {
-  const Tensor* s = scale.present() ? site.constant(scale) : nullptr;
-  const Tensor* z = zero.present() ? site.constant(zero) : nullptr;
-  if (!tensor.present() || s == nullptr || s->rank() > 1 || (zero.present() && (z == nullptr || z->rank() > 1))) {
-    refusal = "its quantisation parameters are not constants per tensor or per axis";
-    return std::nullopt;
-  }
-  Operand o;
-  o.id = tensor;
-  for (std::size_t i = 0; i < s->size(); ++i) o.scales.push_back(numerics::decode_float(s->dtype(), s->data(), i));
-  o.zeros = z == nullptr ? std::vector<std::int64_t>{0} : ops::integers(*z);
-  if (std::all_of(o.zeros.begin(), o.zeros.end(), [&](auto v) { return v == o.zeros[0]; })) o.zeros.resize(1);
-  o.axis = axis < 0 ? axis + static_cast<std::int64_t>(site.shape(tensor).size()) : axis;
-  return o;
-}
-
 ir::ValueId input(const ir::Node& node, std::size_t k) {
   return k < node.inputs.size() ? node.inputs[k] : ir::ValueId{};
-}
-
-bool finish(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, std::string& refusal) {
-  const auto o = parameters(site, site.node.outputs[0], scale, zero, 0, refusal);
-  if (!o) return false;
-  if (!o->per_tensor()) {
-    refusal = "its result is not quantized per tensor with constants";
-    return false;
-  }
-  q.out_scale = o->scales[0];
-  q.out_zero = o->zeros[0];
-  q.out_type = site.dtype(site.node.outputs[0]);
-  q.lo = integer_min(q.out_type);
-  q.hi = integer_max(q.out_type);
-  return true;
 }
 
 std::optional<Product> read_qlinear_matmul(const Site& site, std::string& refusal) {
   const ir::Node& n = site.node;
   Product p;
   p.op.op_type = "MatMul";
-  p.op.operands = {parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], -2, refusal),
-                   parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], -1, refusal)};
-  if (!p.op.operands[0] || !p.op.operands[1] || !finish(site, p.op, n.inputs[6], n.inputs[7], refusal)) {
+  p.op.operands = {read_parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], -2, refusal),
+                   read_parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], -1, refusal)};
+  if (!p.op.operands[0] || !p.op.operands[1] || !read_result(site, p.op, n.inputs[6], n.inputs[7], refusal)) {
     return std::nullopt;
   }
   return p;
@@ -115,8 +115,8 @@ std::optional<Product> read_qgemm(const Site& site, std::string& refusal) {
   Product p;
   p.op.op_type = "Gemm";
   if (!read_gemm_attributes(n, p)) return std::nullopt;
-  p.op.operands = {parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], 0, refusal),
-                   parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], p.transpose_right ? 0 : 1, refusal)};
+  p.op.operands = {read_parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], 0, refusal),
+                   read_parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], p.transpose_right ? 0 : 1, refusal)};
   if (!p.op.operands[0] || !p.op.operands[1]) return std::nullopt;
   if (input(n, 6).present()) {
     const Tensor* t = site.constant(n.inputs[6]);
@@ -136,7 +136,7 @@ std::optional<Product> read_qgemm(const Site& site, std::string& refusal) {
     p.result = Product::Result::floats;
     return p;
   }
-  if (!finish(site, p.op, n.inputs[7], input(n, 8), refusal)) return std::nullopt;
+  if (!read_result(site, p.op, n.inputs[7], input(n, 8), refusal)) return std::nullopt;
   return p;
 }
 
@@ -234,8 +234,8 @@ class Group {
     }
     ++used_;
     const ir::ValueId zero = input(*d, 2);
-    return parameters(site_, outer(d->inputs[0]), outer(d->inputs[1]), zero.present() ? outer(zero) : zero,
-                      ir::int_attribute(*d, "axis", 1), refusal_);
+    return read_parameters(site_, outer(d->inputs[0]), outer(d->inputs[1]), zero.present() ? outer(zero) : zero,
+                           ir::int_attribute(*d, "axis", 1), refusal_);
   }
 
   bool constant(ir::ValueId id, std::vector<Rational>& out) {
