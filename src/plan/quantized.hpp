@@ -66,6 +66,11 @@ class Requantization {
   /// Arrays are padded to whole vectors. Throws nothing; usable() is false where doubles are too coarse.
   Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
                  numerics::Rational second, std::vector<double> a_bounds, double b_bound, const QuantizedOperator& op);
+  /// One bound for all channels.
+  Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
+                 numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op)
+      : Requantization(std::move(ratios), std::move(offsets), std::move(second), std::vector<double>{a_bound}, b_bound,
+                       op) {}
 
   bool usable() const { return usable_; }
   kernels::Requantize view(bool per_tensor) const;
