@@ -127,6 +127,10 @@ class Walk {
       most_x_ = std::max(most_x_, t.x);
     }
     positions_.offsets.fill(0);
+    // Columns whose taps are all inside.
+    const auto up = [&](std::int64_t v) { return v <= 0 ? 0 : (v + g_.stride_w - 1) / g_.stride_w; };
+    first_inside_ = std::min(g_.out_width, up(-g_.origin_x - least_x_));
+    last_inside_ = std::clamp(up(g_.width - g_.origin_x - most_x_), first_inside_, g_.out_width);
     linear_ = g_.taps.size() == 1 && least_y_ == 0 && least_x_ == 0 && g_.stride_h == 1 && g_.stride_w == 1 &&
               g_.origin_y == 0 && g_.origin_x == 0 && g_.out_height == g_.height && g_.out_width == g_.width &&
               g_.row_bytes == g_.width * g_.column_bytes && g_.out_row == g_.out_width * g_.out_column;
@@ -154,6 +158,10 @@ class Walk {
       run_of_tiles(block, n, begin, end, most);
       return;
     }
+    if (conv_.result == ConvResult::fixed && g_.out_width >= 4 * most) {
+      row_by_row(block, n, begin, end, most);
+      return;
+    }
     const std::int64_t tiles = (end - begin + most - 1) / most;
     for (std::int64_t k = 0, at = begin; k < tiles; ++k) {
       // Of nearly equal length: a short tile at the end would waste its loads of weights.
@@ -173,6 +181,27 @@ class Walk {
     if (shorter > 0) tile(block, n, end - shorter * (length - 1), length - 1, shorter);
   }
 
+  // Wide images: what is inside of a row in one run, its ends in tiles of their own.
+  void row_by_row(const ConvBlock& block, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t most) {
+    while (begin < end) {
+      const std::int64_t r = begin / g_.out_width;
+      const std::int64_t row = r * g_.out_width;
+      const std::int64_t last = std::min(end, row + g_.out_width);
+      const std::int64_t y = r * g_.stride_h + g_.origin_y;
+      const bool inside = y + least_y_ >= 0 && y + most_y_ < g_.height;
+      const std::int64_t from = inside ? std::clamp(row + first_inside_, begin, last) : last;
+      const std::int64_t to = inside ? std::clamp(row + last_inside_, from, last) : last;
+      ends(block, n, begin, from, most);
+      if (to > from) run_of_tiles(block, n, from, to, most);
+      ends(block, n, to, last, most);
+      begin = last;
+    }
+  }
+
+  void ends(const ConvBlock& block, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t most) {
+    for (; begin < end; begin += most) tile(block, n, begin, std::min(most, end - begin));
+  }
+
   void tile(const ConvBlock& block, std::int64_t n, std::int64_t first, std::int64_t pixels, std::int64_t count = 1) {
     const std::uint8_t* image = in_ + n * g_.image_bytes + block.group * g_.group_bytes;
     std::byte* to = out_ + (n * g_.out_image + g_.out_origin + block.group * g_.out_channels + block.channel) *
@@ -182,7 +211,7 @@ class Walk {
     TileArgs args;
     args.quads = g_.quads();
     args.count = count;
-    args.in_advance = pixels * g_.column_bytes;
+    args.in_advance = pixels * g_.stride_w * g_.column_bytes;
     args.out_advance = pixels * g_.out_column * static_cast<std::int64_t>(g_.out_element);
     args.weights = conv_.weights.packed.data() + block.weights;
     args.start = conv_.weights.start.data() + block.lanes;
@@ -361,6 +390,8 @@ class Walk {
   std::int64_t most_y_ = INT64_MIN;
   std::int64_t least_x_ = INT64_MAX;
   std::int64_t most_x_ = INT64_MIN;
+  std::int64_t first_inside_ = 0;
+  std::int64_t last_inside_ = 0;
   bool linear_ = false;  // input and output are one row of pixels each
   Positions positions_;
   std::array<std::int64_t, kMostPixels> ys_;
