@@ -30,7 +30,7 @@ struct Depthwise {
   // For vectors: strips of 64 channels. Lane order is depthwise_channel's.
   std::int64_t strips = 0;
   std::int64_t quads = 0;                ///< of rows: (kernel_h + 3) / 4
-  std::int64_t planes = 1;               ///< 2 where weights need more than 8 bits: they are sums of two
+  std::int64_t planes = 1;               ///< more where weights need more than 8 bits: they are sums of so many
   AlignedBytes packed;                   ///< [strips][kernel_w][quads][planes][4 vectors][16 lanes][4 rows]
   std::vector<std::int32_t> lane_start;  ///< [strips][64]
   Fixed fixed;

@@ -22,7 +22,8 @@ void pack_depthwise(Depthwise& d) {
   const auto lanes = depthwise_lanes(channels);
   d.strips = static_cast<std::int64_t>(lanes.size()) / 64;
   d.quads = (d.kernel_h + 3) / 4;
-  d.planes = std::all_of(d.weights.begin(), d.weights.end(), [](int w) { return w >= -128 && w <= 127; }) ? 1 : 2;
+  d.planes = 1;
+  for (const int w : d.weights) d.planes = std::max<std::int64_t>(d.planes, w < 0 ? (127 - w) / 128 : (w + 126) / 127);
   d.packed = AlignedBytes(static_cast<std::size_t>(d.strips * d.kernel_w * d.quads * d.planes * 256));
   d.lane_start.assign(lanes.size(), 0);
   d.padding_row.assign(lanes.size(), d.geometry.padding);
@@ -32,12 +33,14 @@ void pack_depthwise(Depthwise& d) {
     const auto strip = static_cast<std::int64_t>(l) / 64;
     for (std::int64_t ky = 0; ky < d.kernel_h; ++ky) {
       for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
-        const int w = d.weights[static_cast<std::size_t>((ky * d.kernel_w + kx) * channels + lanes[l])];
-        const int first = d.planes == 1 ? w : w / 2;
-        const std::int64_t at = ((strip * d.kernel_w + kx) * d.quads + ky / 4) * d.planes * 256 +
-                                static_cast<std::int64_t>(l) % 64 * 4 + ky % 4;
-        d.packed.data()[at] = static_cast<std::int8_t>(first);
-        if (d.planes == 2) d.packed.data()[at + 256] = static_cast<std::int8_t>(w - first);
+        int rest = d.weights[static_cast<std::size_t>((ky * d.kernel_w + kx) * channels + lanes[l])];
+        std::int64_t at = ((strip * d.kernel_w + kx) * d.quads + ky / 4) * d.planes * 256 +
+                          static_cast<std::int64_t>(l) % 64 * 4 + ky % 4;
+        for (std::int64_t plane = 0; plane < d.planes; ++plane, at += 256) {
+          const int part = std::clamp(rest, -128, 127);
+          d.packed.data()[at] = static_cast<std::int8_t>(part);
+          rest -= part;
+        }
       }
     }
   }
