@@ -1,5 +1,6 @@
 #include "plan/samples.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -129,20 +130,21 @@ double reach_of(std::int64_t depth, double scale, Operands operands) {
 
 Sample sample_conv(const ConvSample& c, Operands operands) {
   Builder b("Conv");
-  constexpr double kScale = 0.02;
+  const double scale = c.ties ? 0.015625 : 0.02;
   const std::int64_t depth = c.channels / c.groups;
   const ir::ValueId x = b.input(
       codes(c.x, {c.batch, c.channels, c.height, c.width}, operands, c.height * c.width * c.channels / c.groups, 1));
-  const ir::ValueId xd = b.dequantize(x, kScale);
+  const ir::ValueId xd = b.dequantize(x, scale);
   const ir::ValueId w = b.constant(
       codes(c.w, {c.out_channels, depth, c.kernel_h, c.kernel_w}, operands, depth * c.kernel_h * c.kernel_w, 2));
-  const std::vector<float> scales = channel_scales(c.out_channels);
+  std::vector<float> scales = channel_scales(c.out_channels);
+  if (c.ties) std::fill(scales.begin(), scales.end(), 0x1p-9F);
   const std::vector<std::int64_t> zeros(scales.size(), static_cast<std::int64_t>(Builder::zero(c.w)));
   const ir::ValueId ws = b.constant(floats({c.out_channels}, scales));
   const ir::ValueId wz = b.constant(ops::make_integers(c.w, {c.out_channels}, zeros));
   const ir::ValueId wd = b.node("DequantizeLinear", {w, ws, wz}, {{"axis", std::int64_t{0}}});
   std::vector<float> bias_scales;
-  for (const float s : scales) bias_scales.push_back(s * static_cast<float>(kScale));
+  for (const float s : scales) bias_scales.push_back(s * static_cast<float>(scale));
   std::vector<std::int64_t> bias(scales.size());
   for (std::size_t k = 0; k < bias.size(); ++k) bias[k] = static_cast<std::int64_t>(k * 1234567 % 20001) - 10000;
   const ir::ValueId bq = b.constant(ops::make_integers(DType::int32, {c.out_channels}, bias));
@@ -157,7 +159,9 @@ Sample sample_conv(const ConvSample& c, Operands operands) {
   const std::int64_t ow = (c.width + 2 * c.pad - c.kernel_w) / c.stride + 1;
   b.count_output({c.batch, c.out_channels, oh, ow}, c.x);
   const auto products = static_cast<double>(c.batch * c.out_channels * oh * ow * depth * c.kernel_h * c.kernel_w);
-  return b.finish(y, reach_of(depth * c.kernel_h * c.kernel_w, kScale, operands), c.x, 2 * products);
+  double reach = reach_of(depth * c.kernel_h * c.kernel_w, scale, operands);
+  if (c.ties) reach = 127.5 * scale * 0x1p-9 * std::exp2(std::round(std::log2(reach / 127.5 / scale * 0x1p9)));
+  return b.finish(y, reach, c.x, 2 * products);
 }
 
 Sample sample_product(const ProductSample& p, Operands operands) {

@@ -29,6 +29,7 @@ struct ConvSample {
   DType x = DType::uint8;
   DType w = DType::int8;
   bool relu = false;
+  bool ties = false;  ///< scales are powers of two: a good part of the results lies on a tie
 };
 
 struct ProductSample {

@@ -10,6 +10,7 @@
 #include "interpreter/interpreter.hpp"
 #include "passes/pass.hpp"
 #include "plan/plan.hpp"
+#include "plan/runner.hpp"
 #include "plan/samples.hpp"
 
 namespace halfeven::plan {
@@ -41,36 +42,11 @@ class Trial {
   std::string run(const Entry& entry) {
     const Plan plan = make_plan(graph(), {.isa = entry.isa, .self_test = false, .table = {&entry, 1}});
     if (expected_.empty()) expected_ = interpreter::run(graph(), facts_, sample_.inputs, {});
-    std::vector<std::byte> arena(plan.arena_bytes + plan.scratch_bytes + 128, std::byte{0xA5});
-    void* start = arena.data();
-    std::size_t space = arena.size();
-    auto* base = static_cast<std::byte*>(std::align(64, plan.arena_bytes + plan.scratch_bytes, start, space));
-    const auto pointer = [&](std::size_t p) -> std::byte* {
-      if (p == SIZE_MAX) return nullptr;
-      while (plan.places[p].alias_of != SIZE_MAX) p = plan.places[p].alias_of;
-      const Place& place = plan.places[p];
-      if (place.kind == Place::Kind::arena) return base + place.offset;
-      if (place.kind == Place::Kind::input) return const_cast<std::byte*>(sample_.inputs[place.index].data());
-      for (const auto& [at, tensor] : plan.constants) {
-        if (at == p) return const_cast<std::byte*>(tensor.data());
-      }
-      return nullptr;
-    };
-    // Two pieces one after the other, as two threads would have them.
-    const auto halves = [](void*, std::int64_t n, ParallelFor::Piece piece, const void* f) {
-      if (n / 2 > 0) piece(f, 0, n / 2);
-      if (n > 0) piece(f, n / 2, n);
-    };
-    for (const Step& step : plan.steps) {
-      std::vector<const std::byte*> in;
-      std::vector<std::byte*> out;
-      for (const std::size_t p : step.inputs) in.push_back(pointer(p));
-      for (const std::size_t p : step.outputs) out.push_back(pointer(p));
-      step.kernel->run({in, out, base + plan.arena_bytes}, ParallelFor(nullptr, halves, 2));
-    }
+    const Runner runner(plan, sample_.inputs);
+    runner.run(Runner::halves());
     for (std::size_t k = 0; k < expected_.size(); ++k) {
       const Tensor& wanted = expected_[k];
-      const std::byte* got = pointer(plan.output_places[k]);
+      const std::byte* got = runner.output(k);
       const std::size_t width = storage_size(wanted.dtype());
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         if (!std::equal(got + i * width, got + (i + 1) * width, wanted.data() + i * width)) {
