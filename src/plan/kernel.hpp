@@ -127,7 +127,7 @@ struct Entry {
   std::string_view name;   ///< "conv.vnni"
   Isa isa;                 ///< what it needs
   Factory make;            ///< accepts or refuses a node
-  std::string_view takes;  ///< operators and types, for people
+  std::string_view takes;  ///< operators and types; operators named here are what the entry's self-test runs
 };
 
 /// The kernel table, the one to be preferred first. What none takes, the interpreter runs.
