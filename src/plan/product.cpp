@@ -8,6 +8,46 @@
 
 namespace halfeven::plan {
 
+using numerics::Rational;
+
+std::optional<std::vector<Rational>> constant_numbers(const Site& site, ir::ValueId id, std::string& refusal) {
+  const Tensor* t = site.constant(id);
+  if (t == nullptr || !is_float(t->dtype())) {
+    refusal = "its bias is computed";
+    return std::nullopt;
+  }
+  std::vector<Rational> out;
+  for (std::size_t i = 0; i < t->size(); ++i) {
+    const double v = numerics::decode_float(t->dtype(), t->data(), i);
+    if (!std::isfinite(v)) {
+      refusal = "its bias is not finite";
+      return std::nullopt;
+    }
+    out.push_back(Rational::from_double(v));
+  }
+  return out;
+}
+
+std::optional<std::vector<Rational>> constant_numbers(const Site& site, const Operand& o, std::string& refusal) {
+  const Tensor* t = site.constant(o.id);
+  if (t == nullptr) {
+    refusal = "its bias is computed";
+    return std::nullopt;
+  }
+  const bool last = o.per_tensor() || o.axis + 1 == static_cast<std::int64_t>(t->rank());
+  if (!last || std::any_of(o.scales.begin(), o.scales.end(), [](double s) { return !std::isfinite(s); })) {
+    refusal = "its bias is quantized in a way that no kernel has";
+    return std::nullopt;
+  }
+  const auto q = ops::integers(*t);
+  std::vector<Rational> out;
+  const std::size_t period = std::max(o.scales.size(), o.zeros.size());
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    out.push_back(Rational(q[i] - o.zero(i % period)) * Rational::from_double(o.scale(i % period)));
+  }
+  return out;
+}
+
 std::optional<Operand> read_parameters(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
                                        std::int64_t axis, std::string& refusal) {
   const Tensor* s = scale.present() ? site.constant(scale) : nullptr;
@@ -41,48 +81,6 @@ bool read_result(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::
 }
 
 namespace {
-
-using numerics::Rational;
-
-// The values of a constant float tensor.
-std::optional<std::vector<Rational>> numbers(const Site& site, ir::ValueId id, std::string& refusal) {
-  const Tensor* t = site.constant(id);
-  if (t == nullptr || !is_float(t->dtype())) {
-    refusal = "its bias is computed";
-    return std::nullopt;
-  }
-  std::vector<Rational> out;
-  for (std::size_t i = 0; i < t->size(); ++i) {
-    const double v = numerics::decode_float(t->dtype(), t->data(), i);
-    if (!std::isfinite(v)) {
-      refusal = "its bias is not finite";
-      return std::nullopt;
-    }
-    out.push_back(Rational::from_double(v));
-  }
-  return out;
-}
-
-// The values of a constant dequantized tensor of rank 0 or 1.
-std::optional<std::vector<Rational>> numbers(const Site& site, const Operand& o, std::string& refusal) {
-  const Tensor* t = site.constant(o.id);
-  if (t == nullptr) {
-    refusal = "its bias is computed";
-    return std::nullopt;
-  }
-  const bool last = o.per_tensor() || o.axis + 1 == static_cast<std::int64_t>(t->rank());
-  if (!last || std::any_of(o.scales.begin(), o.scales.end(), [](double s) { return !std::isfinite(s); })) {
-    refusal = "its bias is quantized in a way that no kernel has";
-    return std::nullopt;
-  }
-  const auto q = ops::integers(*t);
-  std::vector<Rational> out;
-  const std::size_t period = std::max(o.scales.size(), o.zeros.size());
-  for (std::size_t i = 0; i < q.size(); ++i) {
-    out.push_back(Rational(q[i] - o.zero(i % period)) * Rational::from_double(o.scale(i % period)));
-  }
-  return out;
-}
 
 ir::ValueId input(const ir::Node& node, std::size_t k) {
   return k < node.inputs.size() ? node.inputs[k] : ir::ValueId{};
@@ -242,10 +240,10 @@ class Group {
     std::optional<std::vector<Rational>> v;
     Shape shape;
     if (producer(id) == nullptr) {
-      v = numbers(site_, outer(id), refusal_);
+      v = constant_numbers(site_, outer(id), refusal_);
       if (v) shape = site_.shape(outer(id));
     } else if (auto o = operand(id)) {
-      v = numbers(site_, *o, refusal_);
+      v = constant_numbers(site_, *o, refusal_);
       shape = site_.shape(o->id);
     }
     if (!v) return false;
@@ -296,10 +294,10 @@ std::optional<Product> read_product(const Site& site, std::string& refusal) {
       std::optional<std::vector<Rational>> bias;
       Shape shape;
       if (p->op.operands[2]) {
-        bias = numbers(site, *p->op.operands[2], refusal);
+        bias = constant_numbers(site, *p->op.operands[2], refusal);
         shape = site.shape(p->op.operands[2]->id);
       } else if (p->op.float_constants[2].present()) {
-        bias = numbers(site, p->op.float_constants[2], refusal);
+        bias = constant_numbers(site, p->op.float_constants[2], refusal);
         shape = site.shape(p->op.float_constants[2]);
       } else {
         return p;

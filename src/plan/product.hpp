@@ -28,6 +28,12 @@ std::optional<Operand> read_parameters(const Site& site, ir::ValueId tensor, ir:
 /// The same of the node's result: fills the out_ fields and limits. False where they are no constants per tensor.
 bool read_result(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, std::string& refusal);
 
+/// The exact values of a constant float tensor, all finite.
+std::optional<std::vector<numerics::Rational>> constant_numbers(const Site& site, ir::ValueId id, std::string& refusal);
+/// Of a constant dequantized tensor whose scales are one or run along its last axis.
+std::optional<std::vector<numerics::Rational>> constant_numbers(const Site& site, const Operand& o,
+                                                                std::string& refusal);
+
 /// Reads the node, or says why not.
 std::optional<Product> read_product(const Site& site, std::string& refusal);
 
