@@ -187,6 +187,10 @@ class Compiler {
     return s.kind == Source::Kind::code ? std::optional(s.input) : std::nullopt;
   }
 
+  std::optional<std::size_t> computed_code(ir::ValueId id) {
+    return sources_[id.index].depth > 0 ? code_of(id) : std::nullopt;
+  }
+
   // What a value depends on besides single numbers.
   struct Source {
     enum class Kind : std::uint8_t { number, code, other } kind = Kind::other;
@@ -835,6 +839,13 @@ std::optional<std::size_t> only_code(const Site& site, const ops::BoundBody& bod
   const auto code = compiler.code_of(body.graph.outputs[0]);
   if (!code || site.shape(site.node.inputs[*code]) != site.shape(site.node.outputs[0])) return std::nullopt;
   return code;
+}
+
+std::optional<std::size_t> code_behind(const Site& site, const ops::BoundBody& body, ir::ValueId value) {
+  Program unused;
+  Compiler compiler(site, body, unused);
+  compiler.find_sources();
+  return compiler.computed_code(value);
 }
 
 bool compile(const Site& site, const ops::BoundBody& body, Program& program, std::string& refusal) {

@@ -32,6 +32,10 @@ struct Program {
 /// Whether one input of 8 bits and single numbers decide every element of the body's result, in place; then its number.
 std::optional<std::size_t> only_code(const Site& site, const ops::BoundBody& body);
 
+/// The 8-bit input (by node input) of which the value is a function, element by element, together with single numbers,
+/// if a computed operator (no DequantizeLinear, none that passes on) is among those that make it.
+std::optional<std::size_t> code_behind(const Site& site, const ops::BoundBody& body, ir::ValueId value);
+
 /// Compiles the body of the site's node; false with the reason where it is no elementwise program.
 bool compile(const Site& site, const ops::BoundBody& body, Program& program, std::string& refusal);
 

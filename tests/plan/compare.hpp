@@ -75,8 +75,8 @@ class Draw {
     return static_cast<double>(std::ldexp(static_cast<float>(1 + below(1 << 20)), -24));
   }
   std::vector<double> codes(DType t, std::int64_t count) {
-    const std::int64_t lo = integer_min(t);
-    const std::int64_t hi = integer_max(t);
+    const std::int64_t lo = bits(t) > 16 ? -1000 : integer_min(t);
+    const std::int64_t hi = bits(t) > 16 ? 1000 : integer_max(t);
     const bool extreme = chance(4);
     std::vector<double> v;
     for (std::int64_t i = 0; i < count; ++i) {
