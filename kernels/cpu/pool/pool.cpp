@@ -1,5 +1,7 @@
 #include "cpu/pool/pool.hpp"
 
+#include "common/requantize.hpp"
+
 #include <algorithm>
 
 namespace halfeven::kernels {
