@@ -190,7 +190,7 @@ class Planner {
       }
     };
     for (const Entry* entry : entries) {
-      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
+      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads, options_.plain_rounding});
       if (!offer.kernel) {
         refused(entry->name, offer.refusal);
         continue;
