@@ -63,7 +63,10 @@ class SelectedTensor final : public ExactTensor {
 class ComputedTensor final : public ExactTensor {
  public:
   ComputedTensor(DType dtype, Shape shape, std::vector<Approx> values, std::function<Real(std::size_t)> exact)
-      : ExactTensor(dtype, std::move(shape)), values_(std::move(values)), exact_(std::move(exact)) {}
+      : ExactTensor(dtype, std::move(shape)), values_(std::move(values)), exact_(std::move(exact)) {
+    // Processors give NaN either sign; a computed one has none.
+    for (Approx& v : values_) v.mid = std::isnan(v.mid) ? std::numeric_limits<double>::quiet_NaN() : v.mid;
+  }
   Approx approx(std::size_t i) const override { return values_[i]; }
   Real exact(std::size_t i) const override { return exact_(i); }
 

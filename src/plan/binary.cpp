@@ -83,8 +83,8 @@ Offer make_binary(const Site& site) {
   const Rational first = product ? sa * sb / sy : sa / sy;
   const Rational second = product ? Rational() : (difference ? -sb / sy : sb / sy);
   const double bound = product ? 510.0 * 510.0 : 510.0;
-  kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second, bound,
-                                                            product ? 0.0 : 510.0, *q);
+  kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second,
+                                                            std::vector{bound}, product ? 0.0 : 510.0, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
   const bool wide = site.isa == Isa::avx512;
   kernel->function = product ? (wide ? kernels::multiply_avx512 : kernels::multiply_portable)

@@ -110,6 +110,7 @@ struct Site {
   const ir::Node& node;
   Isa isa;                         ///< of the table's entry: the kernel may use this and nothing beyond
   const std::vector<Form>& forms;  ///< by ValueId
+  int threads = 1;                 ///< how many share the work; changes no bit
 
   const Tensor* constant(ir::ValueId id) const;
   const Shape& shape(ir::ValueId id) const { return *graph.value(id).shape; }

@@ -7,6 +7,7 @@
 #include <halfeven/error.hpp>
 
 #include "interpreter/interpreter.hpp"
+#include "plan/lower.hpp"
 #include "plan/memory.hpp"
 #include "plan/selftest.hpp"
 #include "plan/storable.hpp"
@@ -189,7 +190,7 @@ class Planner {
       }
     };
     for (const Entry* entry : entries) {
-      Offer offer = entry->make({g(), node, entry->isa, forms_});
+      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
       if (!offer.kernel) {
         refused(entry->name, offer.refusal);
         continue;
@@ -511,6 +512,6 @@ const Tensor* Site::constant(ir::ValueId id) const {
   return at == graph.initializers.end() || graph.is_input(id) ? nullptr : &at->second;
 }
 
-Plan make_plan(ir::Graph graph, const PlanOptions& options) { return Planner(std::move(graph), options).run(); }
+Plan make_plan(ir::Graph graph, const PlanOptions& options) { return Planner(lower(std::move(graph)), options).run(); }
 
 }  // namespace halfeven::plan

@@ -170,14 +170,17 @@ std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& r
 }
 
 Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
-                               numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op)
+                               numerics::Rational second, std::vector<double> a_bounds, double b_bound,
+                               const QuantizedOperator& op)
     : ratios_(std::move(ratios)),
       offsets_(std::move(offsets)),
       second_(std::move(second)),
+      a_bounds_(std::move(a_bounds)),
       zero_(static_cast<std::int32_t>(op.out_zero)),
       lo_(static_cast<std::int32_t>(op.lo)),
       hi_(static_cast<std::int32_t>(op.hi)) {
   const std::size_t lanes = (ratios_.size() + 15) / 16 * 16 + 48;  // kernels read whole blocks of up to 64 channels
+  a_bounds_.resize(ratios_.size(), a_bounds_[0]);
   ratio_.assign(lanes, 0.0);
   offset_.assign(lanes, 0.0);
   // Roundings of the two ratios, the offset, the two products and the two sums: each at most 2^-53 of a magnitude that
@@ -196,7 +199,7 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
     float_ratio_[k] = static_cast<float>(ratio_[k]);
     float_offset_[k] = static_cast<float>(offset_[k]);
     const double offset_size = std::fabs(offset_[k]);
-    const double first_size = a_bound * std::fabs(ratio_[k]);
+    const double first_size = a_bounds_[k] * std::fabs(ratio_[k]);
     largest = std::max(largest, first_size + second_size + offset_size);
     // A first term larger than this saturates together with the others.
     const double first_used = std::min(first_size, reach + offset_size + second_size);
@@ -207,6 +210,32 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
   slack_ = (6 * largest + 1) * 0x1p-53;
   float_slack_ = float_largest * 0x1.1p-24;
   usable_ = slack_ < 0x1p-8;
+  if (sums_are_exact(53)) slack_ = 0;
+  if (sums_are_exact(24)) float_slack_ = -1;
+}
+
+// Whether a * ratio + offset is the same in a binary format with so many bits as in the rationals, for all a within the
+// bounds: then it needs no check, and ties, which powers of two make common, cost nothing.
+bool Requantization::sums_are_exact(double bits) const {
+  if (!second_.is_zero()) return false;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    const double r = ratio_[k];
+    const double o = offset_[k];
+    if (numerics::Rational::from_double(r) != ratios_[k] || numerics::Rational::from_double(o) != offsets_[k])
+      return false;
+    if (r == 0 || std::fabs(r) < 0x1p-100 || std::fabs(r) > 0x1p100) return false;
+    // The value of the last bit that any of the numbers has.
+    const auto last_bit = [](double v) {
+      int e = 0;
+      const double m = std::frexp(v, &e);
+      auto whole = static_cast<std::int64_t>(std::ldexp(std::fabs(m), 53));
+      return std::ldexp(1.0, e - 53 + __builtin_ctzll(static_cast<unsigned long long>(whole)));
+    };
+    const double unit = o == 0 ? last_bit(r) : std::min(last_bit(r), last_bit(o));
+    if ((a_bounds_[k] * std::fabs(r) + std::fabs(o)) / unit >= std::ldexp(1.0, static_cast<int>(bits))) return false;
+    if (a_bounds_[k] >= std::ldexp(1.0, static_cast<int>(bits))) return false;
+  }
+  return true;
 }
 
 kernels::Requantize Requantization::view(bool per_tensor) const {
@@ -220,6 +249,7 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   q.lo = lo_;
   q.hi = hi_;
   q.exact = exact;
+  q.exact_float = exact_float;
   q.context = this;
   if (float_slack_ < kFloatSlack) {
     q.float_ratio = float_ratio_.data();
@@ -230,14 +260,58 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   return q;
 }
 
+std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64_t>& lanes) const {
+  if (float_slack_ < 0 || lo_ < 0 || hi_ > 255 || !second_.is_zero()) return std::nullopt;
+  constexpr double kOne = 65536;
+  kernels::Fixed f;
+  f.ratio.assign(lanes.size(), 0.0F);
+  f.offset.assign(lanes.size(), 0.0F);
+  f.lo = static_cast<std::uint8_t>(lo_);
+  f.hi = static_cast<std::uint8_t>(hi_);
+  // In units of 2^-16: the roundings of the ratio, of the sum to float (only large ones are), of the offset, of the
+  // fused multiply-add (its result is below 2^24 where it does not saturate) and of the conversion. Larger results
+  // saturate.
+  double error = 0;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    const double r = std::fabs(ratio_[k]);
+    if (r < 0x1p-80 || r > 0x1p80) return std::nullopt;
+    const double o = std::fabs(offset_[k] + zero_ + 0.5) + 0.01;
+    const double size = a_bounds_[k] * r;
+    const double used = std::min(size, 257.0 + o);
+    error = std::max(error, (used * (a_bounds_[k] >= 0x1p24 ? 2 : 1) + o + 257) * kOne * 0x1.01p-24 + 0.501);
+    if ((size + o) * kOne * 1.001 >= 0x1p31) f.clamp = true;
+  }
+  int margin = 4;
+  while (margin < error) margin *= 2;
+  if (margin > 32) return std::nullopt;
+  f.safe_bits = 0xFFFF & ~(2 * margin - 1);
+  for (std::size_t l = 0; l < lanes.size(); ++l) {
+    if (lanes[l] < 0) {
+      f.offset[l] = static_cast<float>(0x8000);  // no tie
+      continue;
+    }
+    const auto k = static_cast<std::size_t>(lanes[l]);
+    f.ratio[l] = static_cast<float>(ratio_[k] * kOne);
+    f.offset[l] = static_cast<float>((offset_[k] + zero_ + 0.5) * kOne + margin);
+  }
+  return f;
+}
+
 std::string Requantization::describe() const {
   const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
-  if (float_slack_ < kFloatSlack) {
-    return "float32 with a check: lanes closer than 2^" + power(float_slack_) +
-           " to a tie go to double, closer than 2^" + power(slack_) + " to the exact ratio";
-  }
-  return "double with a check: lanes closer than 2^" +
-         std::to_string(static_cast<int>(std::floor(std::log2(slack_))) + 1) + " to a tie are recomputed exactly";
+  if (float_slack_ < 0) return "float32, exact: every sum times its ratio is a float";
+  const std::string last = slack_ == 0
+                               ? " to a tie go to double, which is exact"
+                               : " to a tie go to double, closer than 2^" + power(slack_) + " to the exact ratio";
+  if (float_slack_ < kFloatSlack) return "float32 with a check: lanes closer than 2^" + power(float_slack_) + last;
+  if (slack_ == 0) return "double, exact: every sum times its ratio is a double";
+  return "double with a check: lanes closer than 2^" + power(slack_) + " to a tie are recomputed exactly";
+}
+
+float Requantization::exact_float(const void* self, std::size_t channel, std::int64_t a) {
+  const auto& r = *static_cast<const Requantization*>(self);
+  const numerics::Rational value = numerics::Rational(a) * r.ratios_[channel] + r.offsets_[channel];
+  return static_cast<float>(numerics::round_to(value, numerics::format_of(DType::float32)));
 }
 
 std::int64_t Requantization::exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b) {

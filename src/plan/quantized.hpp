@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/requantize.hpp"
+#include "cpu/conv/conv.hpp"
 #include "numerics/rational.hpp"
 #include "plan/kernel.hpp"
 
@@ -61,16 +62,26 @@ std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& r
 /// Exact ratios of a requantisation and what a kernel gets of them. Kept alive by the kernel.
 class Requantization {
  public:
-  /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bound, |b| <= b_bound. `lanes`: arrays are
-  /// padded to a multiple of 16. Throws nothing; usable() is false where doubles are too coarse.
+  /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bounds[k] (or the only one), |b| <= b_bound.
+  /// Arrays are padded to whole vectors. Throws nothing; usable() is false where doubles are too coarse.
   Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
-                 numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op);
+                 numerics::Rational second, std::vector<double> a_bounds, double b_bound, const QuantizedOperator& op);
+  /// One bound for all channels.
+  Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
+                 numerics::Rational second, double a_bound, double b_bound, const QuantizedOperator& op)
+      : Requantization(std::move(ratios), std::move(offsets), std::move(second), std::vector<double>{a_bound}, b_bound,
+                       op) {}
 
   bool usable() const { return usable_; }
   kernels::Requantize view(bool per_tensor) const;
+  /// The 16.16 form for kernels that have it, by lane; `lanes` holds each lane's channel, -1 where there is none.
+  /// nullopt where its error is too large, or where float32 is exact and ties are common.
+  std::optional<kernels::Fixed> fixed(const std::vector<std::int64_t>& lanes) const;
   std::string describe() const;
 
  private:
+  bool sums_are_exact(double bits) const;
+  static float exact_float(const void* self, std::size_t channel, std::int64_t a);
   static std::int64_t exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b);
 
   std::vector<numerics::Rational> ratios_;
@@ -80,8 +91,9 @@ class Requantization {
   std::vector<double> offset_;
   std::vector<float> float_ratio_;
   std::vector<float> float_offset_;
-  double slack_ = 0;
-  double float_slack_ = 0;
+  std::vector<double> a_bounds_;
+  double slack_ = 0;        // 0: doubles are exact
+  double float_slack_ = 0;  // negative: floats are exact
   bool usable_ = true;
   std::int32_t zero_;
   std::int32_t lo_;

@@ -6,81 +6,161 @@
 #include <utility>
 
 #include "cpu/conv/conv.hpp"
-#include "cpu/requantize_avx512.hpp"
+#include "cpu/conv/finish_avx512.hpp"
+#include "cpu/conv/fixed_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
 
-constexpr std::int64_t kLanes = 16;
-
-// Unrolled by the front end: indices stay constants, so the accumulators stay in registers.
-template <std::size_t... I, class F>
-[[gnu::always_inline]] inline void unroll(std::index_sequence<I...>, F&& f) {
-  (f(std::integral_constant<std::size_t, I>{}), ...);
+// Lanes that Fixed leaves open, one by one. Out of the way of the loop.
+[[gnu::noinline, gnu::cold]] void settle(const TileArgs& t, std::int64_t vectors, std::int64_t vector, __m512i sums,
+                                         __m512i words, std::uint8_t* out) {
+  alignas(64) std::int32_t sum[16];
+  alignas(64) std::int32_t word[16];
+  _mm512_store_si512(sum, sums);
+  _mm512_store_si512(word, words);
+  for (std::int64_t lane = 0; lane < 16; ++lane) {
+    if ((word[lane] & t.fixed->safe_bits) != 0) continue;
+    const std::int64_t c = interleaved_channel(vectors, vector, lane);
+    if (c >= t.channels) continue;
+    out[c] = static_cast<std::uint8_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), sum[lane]));
+  }
 }
-template <std::size_t N, class F>
-[[gnu::always_inline]] inline void unroll(F&& f) {
-  unroll(std::make_index_sequence<N>{}, std::forward<F>(f));
+
+// Four vectors of words to 64 bytes; the order of the channels is interleaved_channel's.
+[[gnu::always_inline]] inline __m512i pack(__m512i a, __m512i b, __m512i c, __m512i d, const FixedLanes& f) {
+  constexpr __mmask32 kOdd = 0xAAAAAAAA;
+  const __m512i low = _mm512_mask_mov_epi16(_mm512_srli_epi32(a, 16), kOdd, b);
+  const __m512i high = _mm512_mask_mov_epi16(_mm512_srli_epi32(c, 16), kOdd, d);
+  return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), f.lo), f.hi);
 }
 
-struct Tile {
-  const ConvShape* shape;
-  const std::uint8_t* input;   // first tap of the first pixel, at the group's channels
-  const std::int8_t* weights;  // of the first block
-  std::int64_t block_bytes;
-  const std::int32_t* start;
-  std::size_t channel;
-  std::int64_t channels;  // that are left in the group
-  std::uint8_t* out;      // first pixel, first channel
-  const Requantize* q;
-  const RequantizeLanes* lanes;
-};
-
-// M pixels, B blocks of 16 channels.
 template <std::size_t M, std::size_t B>
-void tile(const Tile& t) {
-  const ConvShape& s = *t.shape;
-  __m512i sums[M][B];
+[[gnu::always_inline]] inline void store_bytes(const TileArgs& t, const FixedLanes& f, std::int64_t ahead,
+                                               __m512i (&sums)[M][B]) {
+  const Fixed& fixed = *t.fixed;
+  const float* ratio = fixed.ratio.data() + t.lane;
+  const float* offset = fixed.offset.data() + t.lane;
+  // Pixels that are packed together: 4 vectors in all.
+  constexpr std::size_t kGroup = 4 / B;
+  unroll<(M + kGroup - 1) / kGroup>([&](auto group) {
+    constexpr std::size_t m0 = group * kGroup;
+    __m512i words[4];
+    unroll<kGroup>([&](auto i) {
+      constexpr std::size_t m = m0 + i < M ? m0 + i : M - 1;
+      unroll<B>([&](auto b) { words[i * B + b] = to_words(sums[m][b], ratio + 16 * b, offset + 16 * b, f); });
+    });
+    const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
+    if constexpr (B == 4) {
+      const __m512i bytes = pack(words[0], words[1], words[2], words[3], f);
+      if (t.channels >= 64) {
+        _mm512_storeu_si512((t.out[m0] + ahead), bytes);
+      } else {
+        _mm512_mask_storeu_epi8((t.out[m0] + ahead), (std::uint64_t{1} << t.channels) - 1, bytes);
+      }
+    } else if constexpr (B == 2) {
+      // Each 128 bits hold 8 bytes of either pixel.
+      const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+      const __m512i bytes = _mm512_permutexvar_epi64(order, pack(words[0], words[1], words[2], words[3], f));
+      const auto mask = static_cast<__mmask32>(t.channels >= 32 ? 0xFFFFFFFF : (1U << t.channels) - 1);
+      unroll<2>([&](auto i) {
+        if constexpr (m0 + i < M) {
+          const __m256i pixel = _mm512_extracti64x4_epi64(bytes, i);
+          if (mask == 0xFFFFFFFF) {
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.out[m0 + i] + ahead), pixel);
+          } else {
+            _mm256_mask_storeu_epi8(t.out[m0 + i] + ahead, mask, pixel);
+          }
+        }
+      });
+    } else {
+      const auto mask = static_cast<__mmask16>(t.channels >= 16 ? 0xFFFF : (1U << t.channels) - 1);
+      const __m512i low = _mm512_packs_epi32(_mm512_srai_epi32(words[0], 16), _mm512_srai_epi32(words[1], 16));
+      const __m512i high = _mm512_packs_epi32(_mm512_srai_epi32(words[2], 16), _mm512_srai_epi32(words[3], 16));
+      // Each 128 bits hold 4 bytes of every pixel.
+      const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+      const __m512i bytes =
+          _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), f.lo), f.hi));
+      unroll<4>([&](auto i) {
+        if constexpr (m0 + i < M) {
+          const __m128i pixel = _mm512_extracti32x4_epi32(bytes, i);
+          if (mask == 0xFFFF) {
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(t.out[m0 + i] + ahead), pixel);
+          } else {
+            _mm_mask_storeu_epi8(t.out[m0 + i] + ahead, mask, pixel);
+          }
+        }
+      });
+    }
+    if (__builtin_expect(_mm512_testn_epi32_mask(least, f.safe) != 0, 0)) {
+      unroll<kGroup>([&](auto i) {
+        if constexpr (m0 + i < M) {
+          unroll<B>([&](auto b) {
+            if (_mm512_testn_epi32_mask(words[i * B + b], f.safe) != 0) {
+              settle(t, B, b, sums[m0 + i][b], words[i * B + b], (t.out[m0 + i] + ahead));
+            }
+          });
+        }
+      });
+    }
+  });
+}
+
+// M pixels, B vectors of 16 channels.
+template <std::size_t M, std::size_t B>
+[[gnu::always_inline]] inline void sum_up(const TileArgs& t, std::int64_t ahead, __m512i (&sums)[M][B]) {
   unroll<B>([&](auto b) {
-    const __m512i start = _mm512_loadu_si512(t.start + b * kLanes);
+    const __m512i start = _mm512_loadu_si512(t.start + 16 * b);
     unroll<M>([&](auto m) { sums[m][b] = start; });
   });
-  const std::int64_t step = s.stride_w * s.pixel();
-  const std::int8_t* w = t.weights;
-  for (std::int64_t ky = 0; ky < s.kernel_h; ++ky) {
-    for (std::int64_t kx = 0; kx < s.kernel_w; ++kx) {
-      const std::uint8_t* in = t.input + (ky * s.dilation_h * s.width + kx * s.dilation_w) * s.pixel();
-      for (std::int64_t c = 0; c < s.channels; c += 4, w += kLanes * 4) {
-        __m512i factors[B];
-        unroll<B>([&](auto b) { factors[b] = _mm512_loadu_si512(w + static_cast<std::int64_t>(b) * t.block_bytes); });
-        unroll<M>([&](auto m) {
-          std::int32_t four;
-          std::memcpy(&four, in + static_cast<std::int64_t>(m) * step + c, sizeof four);
-          const __m512i x = _mm512_set1_epi32(four);
-          unroll<B>([&](auto b) { sums[m][b] = _mm512_dpbusd_epi32(sums[m][b], x, factors[b]); });
-        });
-      }
+  const std::int64_t bytes = 4 * t.quads;
+  const auto tap_bytes = static_cast<std::int64_t>(bytes * 16 * B);
+  for (std::int64_t k = 0; k < t.taps; ++k) {
+    const std::uint8_t* in[M];
+    const std::uint8_t* const* from = t.in + k * t.in_step;
+    const std::int64_t offset = t.offsets[k] + ahead;
+    unroll<M>([&](auto m) { in[m] = from[m] + offset; });
+    const std::int8_t* w = t.weights + t.numbers[k] * tap_bytes;
+    const auto step = [&](std::int64_t c) __attribute__((always_inline)) {
+      __m512i factors[B];
+      unroll<B>([&](auto b) { factors[b] = _mm512_load_si512(w + static_cast<std::int64_t>(b) * 64); });
+      w += 64 * B;
+      unroll<M>([&](auto m) {
+        std::int32_t four;
+        std::memcpy(&four, in[m] + c, sizeof four);
+        const __m512i x = _mm512_set1_epi32(four);
+        unroll<B>([&](auto b) { sums[m][b] = _mm512_dpbusd_epi32(sums[m][b], x, factors[b]); });
+      });
+    };
+    std::int64_t c = 0;
+    for (; c + 8 <= bytes; c += 8) {
+      step(c);
+      step(c + 4);
     }
+    if (c < bytes) step(c);
   }
-  const std::int64_t out_pixel = s.groups * s.out_channels;
-  unroll<B>([&](auto b) {
-    const std::int64_t left = t.channels - static_cast<std::int64_t>(b) * kLanes;
-    const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1U << left) - 1);
-    const std::size_t channel = t.channel + b * kLanes;
-    unroll<M>([&](auto m) {
-      const __m512i y = requantize_lanes(*t.q, *t.lanes, channel, sums[m][b]);
-      _mm_mask_storeu_epi8(t.out + static_cast<std::int64_t>(m) * out_pixel + b * kLanes, mask,
-                           _mm512_cvtepi32_epi8(y));
-    });
-  });
 }
 
-using TileFunction = void (*)(const Tile&);
+template <std::size_t M, std::size_t B>
+void tile(const TileArgs& t) {
+  if (t.raw != nullptr) {
+    __m512i sums[M][B];
+    sum_up<M, B>(t, 0, sums);
+    unroll<M>([&](auto m) { unroll<B>([&](auto b) { _mm512_storeu_si512(t.raw + (m * B + b) * 16, sums[m][b]); }); });
+    return;
+  }
+  const FixedLanes f(*t.fixed);
+  for (std::int64_t k = 0; k < t.count; ++k) {
+    __m512i sums[M][B];
+    sum_up<M, B>(t, k * t.in_advance, sums);
+    store_bytes<M, B>(t, f, k * t.out_advance, sums);
+  }
+}
 
-// Up to so many pixels with B blocks of channels: sums, weights and a broadcast fill the 32 registers. (Weights as
-// memory operands allow 7 pixels of 4 blocks, but then loads, not products, set the pace: measured slower.)
+// Up to so many pixels: sums, weights and a broadcast fill the 32 registers. (Weights as memory operands allow 7 pixels
+// of 4 vectors, but then loads, not products, set the pace: measured slower.)
 template <std::size_t B>
-constexpr std::size_t kPixels = B == 4 ? 6 : (B == 3 ? 8 : 12);
+constexpr std::size_t kPixels = B == 4 ? 6 : 8;
 
 template <std::size_t B>
 TileFunction tile_of(std::int64_t pixels) {
@@ -90,54 +170,16 @@ TileFunction tile_of(std::int64_t pixels) {
   return kTiles[static_cast<std::size_t>(pixels - 1)];
 }
 
-TileFunction tile_of(std::int64_t pixels, std::int64_t blocks) {
-  switch (blocks) {
-    case 1: return tile_of<1>(pixels);
-    case 2: return tile_of<2>(pixels);
-    case 3: return tile_of<3>(pixels);
-    default: return tile_of<4>(pixels);
-  }
+TileFunction pick(std::int64_t pixels, std::int64_t vectors) {
+  return vectors == 4 ? tile_of<4>(pixels) : (vectors == 2 ? tile_of<2>(pixels) : tile_of<1>(pixels));
 }
 
-std::int64_t most_pixels(std::int64_t blocks) {
-  return static_cast<std::int64_t>(blocks == 4 ? kPixels<4> : (blocks == 3 ? kPixels<3> : kPixels<2>));
-}
+std::int64_t most(std::int64_t vectors) { return static_cast<std::int64_t>(vectors == 4 ? kPixels<4> : kPixels<2>); }
 
 }  // namespace
 
-void conv_avx512_vnni(const ConvShape& s, const std::uint8_t* input, const ConvWeights& weights, const Requantize& q,
-                      std::uint8_t* out, std::int64_t first, std::int64_t last) {
-  const RequantizeLanes lanes(q);
-  const std::int64_t block_bytes = s.kernel_h * s.kernel_w * s.channels * kLanes;
-  const std::int64_t out_pixel = s.groups * s.out_channels;
-  for (std::int64_t g = 0; g < s.groups; ++g) {
-    for (std::int64_t b = 0; b < weights.blocks; b += 4) {
-      const std::int64_t blocks = std::min<std::int64_t>(4, weights.blocks - b);
-      const std::int64_t block = g * weights.blocks + b;
-      for (std::int64_t row = first; row < last; ++row) {
-        const std::int64_t n = row / s.out_height;
-        const std::int64_t y = row % s.out_height * s.stride_h;
-        // Tiles of nearly equal length: a short one at the end would waste its loads.
-        const std::int64_t most = most_pixels(blocks);
-        const std::int64_t tiles = (s.out_width + most - 1) / most;
-        for (std::int64_t k = 0, ox = 0; k < tiles; ++k) {
-          const std::int64_t pixels = s.out_width * (k + 1) / tiles - ox;
-          const Tile t{&s,
-                       input + ((n * s.height + y) * s.width + ox * s.stride_w) * s.pixel() + g * s.channels,
-                       weights.packed.data() + block * block_bytes,
-                       block_bytes,
-                       weights.start.data() + block * kLanes,
-                       static_cast<std::size_t>(g * s.out_channels + b * kLanes),
-                       s.out_channels - b * kLanes,
-                       out + (row * s.out_width + ox) * out_pixel + g * s.out_channels + b * kLanes,
-                       &q,
-                       &lanes};
-          tile_of(pixels, blocks)(t);
-          ox += pixels;
-        }
-      }
-    }
-  }
+ConvFunctions conv_avx512_vnni() {
+  return {pick, most, true, finish_bytes_avx512, finish_words_avx512, finish_floats_avx512};
 }
 
 }  // namespace halfeven::kernels
@@ -145,9 +187,6 @@ void conv_avx512_vnni(const ConvShape& s, const std::uint8_t* input, const ConvW
 #else  // another processor: the name stands, the portable code serves
 #include "cpu/conv/conv.hpp"
 namespace halfeven::kernels {
-void conv_avx512_vnni(const ConvShape& shape, const std::uint8_t* input, const ConvWeights& weights,
-                      const Requantize& requantize, std::uint8_t* out, std::int64_t first, std::int64_t last) {
-  conv_portable(shape, input, weights, requantize, out, first, last);
-}
+ConvFunctions conv_avx512_vnni() { return conv_portable(); }
 }  // namespace halfeven::kernels
 #endif

@@ -1,71 +1,69 @@
-#include <algorithm>
+// Convolution in plain C++.
+#include <array>
 
 #include "cpu/conv/conv.hpp"
+#include "cpu/conv/finish.hpp"
 
 namespace halfeven::kernels {
-
 namespace {
-constexpr std::int64_t kLanes = 16;
-}
 
-ConvWeights pack_conv(const ConvShape& s, std::int64_t real_channels, const std::int8_t* weights,
-                      const std::int32_t* start) {
-  ConvWeights w;
-  w.blocks = (s.out_channels + kLanes - 1) / kLanes;
-  const std::int64_t taps = s.kernel_h * s.kernel_w;
-  w.packed.assign(static_cast<std::size_t>(s.groups * w.blocks * taps * s.channels * kLanes), 0);
-  w.start.assign(static_cast<std::size_t>(s.groups * w.blocks * kLanes), 0);
-  for (std::int64_t g = 0; g < s.groups; ++g) {
-    for (std::int64_t oc = 0; oc < s.out_channels; ++oc) {
-      const std::int64_t block = g * w.blocks + oc / kLanes;
-      const std::int64_t lane = oc % kLanes;
-      w.start[static_cast<std::size_t>(block * kLanes + lane)] = start[g * s.out_channels + oc];
-      for (std::int64_t t = 0; t < taps; ++t) {
-        for (std::int64_t c = 0; c < real_channels; ++c) {
-          const std::int64_t at = ((block * taps + t) * (s.channels / 4) + c / 4) * kLanes * 4 + lane * 4 + c % 4;
-          w.packed[static_cast<std::size_t>(at)] = weights[((g * s.out_channels + oc) * taps + t) * real_channels + c];
-        }
-      }
-    }
-  }
-  return w;
-}
-
-void conv_portable(const ConvShape& s, const std::uint8_t* input, const ConvWeights& weights, const Requantize& q,
-                   std::uint8_t* out, std::int64_t first, std::int64_t last) {
-  const std::int64_t taps = s.kernel_h * s.kernel_w;
-  const std::int64_t out_pixel = s.groups * s.out_channels;
-  for (std::int64_t row = first; row < last; ++row) {
-    const std::int64_t n = row / s.out_height;
-    const std::int64_t oy = row % s.out_height;
-    for (std::int64_t ox = 0; ox < s.out_width; ++ox) {
-      std::uint8_t* to = out + (row * s.out_width + ox) * out_pixel;
-      for (std::int64_t g = 0; g < s.groups; ++g) {
-        for (std::int64_t b = 0; b < weights.blocks; ++b) {
-          std::int32_t sums[kLanes];
-          const std::int64_t block = g * weights.blocks + b;
-          std::copy_n(weights.start.data() + block * kLanes, kLanes, sums);
-          const std::int8_t* w = weights.packed.data() + block * taps * s.channels * kLanes;
-          for (std::int64_t t = 0; t < taps; ++t) {
-            const std::int64_t y = oy * s.stride_h + t / s.kernel_w * s.dilation_h;
-            const std::int64_t x = ox * s.stride_w + t % s.kernel_w * s.dilation_w;
-            const std::uint8_t* in = input + ((n * s.height + y) * s.width + x) * s.pixel() + g * s.channels;
-            for (std::int64_t c = 0; c < s.channels; c += 4, w += kLanes * 4) {
-              for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-                sums[lane] += in[c] * w[lane * 4] + in[c + 1] * w[lane * 4 + 1] + in[c + 2] * w[lane * 4 + 2] +
-                              in[c + 3] * w[lane * 4 + 3];
-              }
-            }
-          }
-          const std::int64_t channels = std::min(kLanes, s.out_channels - b * kLanes);
-          for (std::int64_t lane = 0; lane < channels; ++lane) {
-            const std::int64_t channel = g * s.out_channels + b * kLanes + lane;
-            to[channel] = static_cast<std::uint8_t>(requantize(q, static_cast<std::size_t>(channel), sums[lane]));
-          }
-        }
-      }
+template <class Out, class F>
+void each(const FinishArgs& f, F&& value) {
+  for (std::int64_t m = 0; m < f.pixels; ++m) {
+    Out* out = reinterpret_cast<Out*>(f.out[m]);
+    for (std::int64_t c = 0; c < f.channels; ++c) {
+      out[c] = static_cast<Out>(value(f.first_channel + static_cast<std::size_t>(c), wide_sum(f, m, c)));
     }
   }
 }
+
+void tile(const TileArgs& t, std::int64_t pixels, std::int64_t vectors) {
+  const std::int64_t lanes = 16 * vectors;
+  for (std::int64_t m = 0; m < pixels; ++m) {
+    std::array<std::int32_t, 64> sums;
+    for (std::int64_t l = 0; l < lanes; ++l) sums[static_cast<std::size_t>(l)] = t.start[l];
+    for (std::int64_t k = 0; k < t.taps; ++k) {
+      const std::uint8_t* in = t.in[k * t.in_step + m] + t.offsets[k];
+      const std::int8_t* w = t.weights + t.numbers[k] * t.quads * lanes * 4;
+      for (std::int64_t quad = 0; quad < t.quads; ++quad, in += 4) {
+        for (std::int64_t l = 0; l < lanes; ++l, w += 4) {
+          sums[static_cast<std::size_t>(l)] += in[0] * w[0] + in[1] * w[1] + in[2] * w[2] + in[3] * w[3];
+        }
+      }
+    }
+    for (std::int64_t l = 0; l < lanes; ++l) t.raw[m * lanes + l] = sums[static_cast<std::size_t>(l)];
+  }
+}
+
+template <std::int64_t M, std::int64_t B>
+void tile_of(const TileArgs& t) {
+  tile(t, M, B);
+}
+
+TileFunction pick(std::int64_t pixels, std::int64_t vectors) {
+  static constexpr TileFunction kTiles[4][3] = {{tile_of<1, 1>, tile_of<1, 2>, tile_of<1, 4>},
+                                                {tile_of<2, 1>, tile_of<2, 2>, tile_of<2, 4>},
+                                                {tile_of<3, 1>, tile_of<3, 2>, tile_of<3, 4>},
+                                                {tile_of<4, 1>, tile_of<4, 2>, tile_of<4, 4>}};
+  return kTiles[pixels - 1][vectors / 2];
+}
+
+std::int64_t most(std::int64_t) { return 4; }
+
+}  // namespace
+
+void finish_bytes(const FinishArgs& f) {
+  each<std::uint8_t>(f, [&](std::size_t c, std::int64_t a) { return requantize(*f.q, c, a); });
+}
+
+void finish_words(const FinishArgs& f) {
+  each<std::uint16_t>(f, [&](std::size_t c, std::int64_t a) { return requantize(*f.q, c, a); });
+}
+
+void finish_floats(const FinishArgs& f) {
+  each<float>(f, [&](std::size_t c, std::int64_t a) { return to_float(*f.q, c, a); });
+}
+
+ConvFunctions conv_portable() { return {pick, most, false, finish_bytes, finish_words, finish_floats}; }
 
 }  // namespace halfeven::kernels

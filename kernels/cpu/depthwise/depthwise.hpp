@@ -8,25 +8,50 @@
 
 namespace halfeven::kernels {
 
-/// Weights by pairs of taps: [pairs][channels rounded up to 16][2], 16-bit; an odd last tap has a 0 beside it.
-struct DepthwiseWeights {
-  std::vector<std::int16_t> packed;
-  std::vector<std::int32_t> start;  ///< [channels rounded up to 16]
-  std::int64_t stride = 0;          ///< channels rounded up to 16
+struct Depthwise;
+
+/// Computes output rows [first, last) of batch * out_height.
+using DepthwiseFunction = void (*)(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                                   std::int64_t first, std::int64_t last);
+
+/// One prepared depthwise convolution. Immutable. geometry.groups is the number of channels, channels and out_channels
+/// are 1; taps are those of kernel_h x kernel_w with dilation_h x dilation_w.
+struct Depthwise {
+  ConvGeometry geometry;
+  std::int64_t kernel_h = 1;
+  std::int64_t kernel_w = 1;
+  std::int64_t dilation_h = 1;
+  std::int64_t dilation_w = 1;
+  std::vector<std::int16_t> weights;  ///< [taps][channels], for portable code
+  std::vector<std::int32_t> start;    ///< [channels]
+  DepthwiseFunction function = nullptr;
+  bool raw = false;  ///< the output is int32 sums
+
+  // For vectors: strips of 64 channels. Lane order is depthwise_channel's.
+  std::int64_t strips = 0;
+  std::int64_t quads = 0;                ///< of rows: (kernel_h + 3) / 4
+  std::int64_t planes = 1;               ///< more where weights need more than 8 bits: they are sums of so many
+  AlignedBytes packed;                   ///< [strips][kernel_w][quads][planes][4 vectors][16 lanes][4 rows]
+  std::vector<std::int32_t> lane_start;  ///< [strips][64]
+  Fixed fixed;
+  bool use_fixed = false;
+  std::vector<std::uint8_t> padding_row;  ///< 64 bytes a strip
 };
 
-/// weights: [channels][kernel_h][kernel_w]. shape.groups is the number of channels; shape.channels and out_channels are
-/// 1 and the input has exactly `groups` bytes a pixel.
-DepthwiseWeights pack_depthwise(const ConvShape& shape, const std::int16_t* weights, const std::int32_t* start);
+/// The channel, within a strip of 64, of lane `lane` of vector `vector`: what unpacking bytes makes of the order.
+constexpr std::int64_t depthwise_channel(std::int64_t vector, std::int64_t lane) {
+  return 16 * (lane / 4) + 4 * vector + lane % 4;
+}
 
-using DepthwiseFunction = void (*)(const ConvShape& shape, const std::uint8_t* input, const DepthwiseWeights& weights,
-                                   const Requantize& requantize, std::uint8_t* out, std::int64_t first,
-                                   std::int64_t last);
+/// Fills `packed` and `lane_start` from `weights` and `start`.
+void pack_depthwise(Depthwise& d);
+/// For each lane of all strips its channel, -1 beyond the last.
+std::vector<std::int64_t> depthwise_lanes(std::int64_t channels);
 
-void depthwise_portable(const ConvShape& shape, const std::uint8_t* input, const DepthwiseWeights& weights,
-                        const Requantize& requantize, std::uint8_t* out, std::int64_t first, std::int64_t last);
-/// The input must be readable 64 bytes beyond its end. Needs AVX-512 F, BW, DQ, VL and VNNI.
-void depthwise_avx512_vnni(const ConvShape& shape, const std::uint8_t* input, const DepthwiseWeights& weights,
-                           const Requantize& requantize, std::uint8_t* out, std::int64_t first, std::int64_t last);
+void depthwise_portable(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                        std::int64_t first, std::int64_t last);
+/// Needs AVX-512 F, BW, DQ, VL and VNNI.
+void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                           std::int64_t first, std::int64_t last);
 
 }  // namespace halfeven::kernels

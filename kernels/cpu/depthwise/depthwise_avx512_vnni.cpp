@@ -1,72 +1,269 @@
-// vpdpwssd on pairs of taps: two 16-bit products a lane and instruction, exact.
+// vpdpbusd on columns of taps: four rows of 64 channels are interleaved, so that a lane holds four taps of one channel.
 #ifdef __AVX512VNNI__
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "cpu/conv/finish_avx512.hpp"
+#include "cpu/conv/fixed_avx512.hpp"
 #include "cpu/depthwise/depthwise.hpp"
-#include "cpu/requantize_avx512.hpp"
 
 namespace halfeven::kernels {
-
 namespace {
 
-constexpr std::int64_t kMostPairs = 32;
+constexpr std::int64_t kMostQuads = 4;  // of rows: kernels up to 16 high
 
-struct Taps {
-  std::int64_t pairs;
-  std::int64_t offset[2 * kMostPairs];  // of each tap, from the first
+// What a row of outputs of one strip needs.
+struct Strip {
+  const Depthwise* d;
+  std::array<const std::uint8_t*, 4 * kMostQuads> rows;  // of the strip, at column 0
+  std::array<std::int64_t, 4 * kMostQuads> steps;        // 0 for rows of padding
+  const std::int8_t* weights;
+  const std::int32_t* start;
+  std::size_t lane;
+  std::int64_t channel;
+  __mmask64 mask;
+  const Requantize* q;
+  FixedLanes lanes;
+  std::uint8_t* out;    // column 0
+  std::int64_t column;  // bytes from one output to the next
 };
 
-// One row of outputs for sixteen channels, `kPixels` at a time: their sums are independent, so their latencies overlap.
-template <std::int64_t kPixels>
-void pixels(const ConvShape& s, const std::uint8_t* in, const DepthwiseWeights& weights, const Requantize& q,
-            const RequantizeLanes& lanes, const Taps& taps, std::int64_t c, __mmask16 mask, std::uint8_t* out) {
-  __m512i sums[kPixels];
-  const __m512i start = _mm512_loadu_si512(weights.start.data() + c);
-  for (__m512i& sum : sums) sum = start;
-  const std::int64_t step = s.stride_w * s.groups;
-  const std::int16_t* w = weights.packed.data() + c * 2;
-  for (std::int64_t p = 0; p < taps.pairs; ++p, w += weights.stride * 2) {
-    const __m512i factors = _mm512_loadu_si512(w);
-    const std::uint8_t* a = in + taps.offset[2 * p];
-    const std::uint8_t* b = in + taps.offset[2 * p + 1];
-    for (std::int64_t k = 0; k < kPixels; ++k) {
-      // Bytes of both taps side by side: one as it is, the other moved up by half a lane.
-      const __m512i low = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a + k * step)));
-      const __m512i high = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + k * step)));
-      sums[k] = _mm512_dpwssd_epi32(sums[k], _mm512_or_si512(low, _mm512_slli_epi32(high, 16)), factors);
+// Lane by lane the four taps of a channel.
+[[gnu::always_inline]] inline void interleave(__m512i r0, __m512i r1, __m512i r2, __m512i r3, __m512i (&v)[4]) {
+  const __m512i ab0 = _mm512_unpacklo_epi8(r0, r1);
+  const __m512i ab1 = _mm512_unpackhi_epi8(r0, r1);
+  const __m512i cd0 = _mm512_unpacklo_epi8(r2, r3);
+  const __m512i cd1 = _mm512_unpackhi_epi8(r2, r3);
+  v[0] = _mm512_unpacklo_epi16(ab0, cd0);
+  v[1] = _mm512_unpackhi_epi16(ab0, cd0);
+  v[2] = _mm512_unpacklo_epi16(ab1, cd1);
+  v[3] = _mm512_unpackhi_epi16(ab1, cd1);
+}
+
+// Four rows at a column, which may be outside.
+[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, __m512i (&v)[4]) {
+  if (x < 0 || x >= s.d->geometry.width) {
+    for (__m512i& one : v) one = _mm512_set1_epi8(static_cast<char>(s.d->geometry.padding));
+    return;
+  }
+  const auto k = static_cast<std::size_t>(quad) * 4;
+  const auto load = [&](std::size_t i) { return _mm512_maskz_loadu_epi8(s.mask, s.rows[k + i] + x * s.steps[k + i]); };
+  interleave(load(0), load(1), load(2), load(3), v);
+}
+
+// Lanes of a vector that Fixed leaves open. Vectors come by value: an address would keep the sums in memory.
+[[gnu::noinline, gnu::cold]] void settle_strip(const Strip& s, std::int64_t vector, __m512i sums, __m512i words,
+                                               std::uint8_t* out) {
+  alignas(64) std::int32_t sum[16];
+  alignas(64) std::int32_t word[16];
+  _mm512_store_si512(sum, sums);
+  _mm512_store_si512(word, words);
+  for (std::int64_t lane = 0; lane < 16; ++lane) {
+    if ((word[lane] & s.d->fixed.safe_bits) != 0) continue;
+    const std::int64_t c = depthwise_channel(vector, lane);
+    if (((s.mask >> c) & 1U) == 0) continue;
+    out[c] = static_cast<std::uint8_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
+  }
+}
+
+// From the order of depthwise_channel to that of the channels: blocks of four lanes change places.
+inline void in_channel_order(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std::int32_t* out) {
+  const __m512i a = _mm512_shuffle_i32x4(v0, v1, 0x44);
+  const __m512i b = _mm512_shuffle_i32x4(v2, v3, 0x44);
+  const __m512i c = _mm512_shuffle_i32x4(v0, v1, 0xEE);
+  const __m512i d = _mm512_shuffle_i32x4(v2, v3, 0xEE);
+  _mm512_store_si512(out, _mm512_shuffle_i32x4(a, b, 0x88));
+  _mm512_store_si512(out + 16, _mm512_shuffle_i32x4(a, b, 0xDD));
+  _mm512_store_si512(out + 32, _mm512_shuffle_i32x4(c, d, 0x88));
+  _mm512_store_si512(out + 48, _mm512_shuffle_i32x4(c, d, 0xDD));
+}
+
+[[gnu::noinline]] void emit_checked(const Strip& s, __m512i v0, __m512i v1, __m512i v2, __m512i v3, std::uint8_t* out) {
+  alignas(64) std::int32_t natural[64];
+  in_channel_order(v0, v1, v2, v3, natural);
+  const std::int64_t channels = __builtin_popcountll(s.mask);
+  if (s.d->raw) {
+    std::memcpy(out, natural, static_cast<std::size_t>(channels) * sizeof(std::int32_t));
+    return;
+  }
+  FinishArgs f;
+  auto* to = reinterpret_cast<std::byte*>(out);
+  f.sums = natural;
+  f.pixels = 1;
+  f.stride = 64;
+  f.channels = channels;
+  f.first_channel = static_cast<std::size_t>(s.channel);
+  f.out = &to;
+  f.q = s.q;
+  finish_bytes_avx512(f);
+}
+
+[[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[4], std::uint8_t* out) {
+  if (!s.d->use_fixed) return emit_checked(s, sums[0], sums[1], sums[2], sums[3], out);
+  const float* ratio = s.d->fixed.ratio.data() + s.lane;
+  const float* offset = s.d->fixed.offset.data() + s.lane;
+  __m512i words[4];
+  unroll<4>([&](auto v) { words[v] = to_words(sums[v], ratio + 16 * v, offset + 16 * v, s.lanes); });
+  const __m512i low = _mm512_packs_epi32(_mm512_srai_epi32(words[0], 16), _mm512_srai_epi32(words[1], 16));
+  const __m512i high = _mm512_packs_epi32(_mm512_srai_epi32(words[2], 16), _mm512_srai_epi32(words[3], 16));
+  const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), s.lanes.lo), s.lanes.hi);
+  if (s.mask == ~std::uint64_t{0}) {
+    _mm512_storeu_si512(out, bytes);
+  } else {
+    _mm512_mask_storeu_epi8(out, s.mask, bytes);
+  }
+  const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
+  if (__builtin_expect(_mm512_testn_epi32_mask(least, s.lanes.safe) != 0, 0)) {
+    unroll<4>([&](auto v) {
+      if (_mm512_testn_epi32_mask(words[v], s.lanes.safe) != 0) settle_strip(s, v, sums[v], words[v], out);
+    });
+  }
+}
+
+// P outputs side by side, from output column ox on: every column of the input is interleaved once. kInside: all columns
+// are. kPlanes: of weights.
+template <std::int64_t KW, std::int64_t SW, std::int64_t P, std::int64_t kPlanes, bool kInside>
+void outputs(const Strip& s, std::int64_t ox) {
+  const Depthwise& d = *s.d;
+  __m512i sums[P][4];
+  unroll<4>([&](auto v) {
+    const __m512i start = _mm512_loadu_si512(s.start + 16 * v);
+    unroll<P>([&](auto p) { sums[p][v] = start; });
+  });
+  const std::int64_t x0 = ox * SW + d.geometry.origin_x;
+  const std::int64_t quads = d.quads;
+  const std::int64_t stride = quads * kPlanes * 256;  // from one kx to the next
+  const __mmask64 mask = s.mask;
+  const std::int8_t* weights = s.weights;
+  for (std::int64_t quad = 0; quad < quads; ++quad, weights += kPlanes * 256) {
+    const auto k = static_cast<std::size_t>(quad) * 4;
+    const std::int64_t step0 = s.steps[k];
+    const std::int64_t step1 = s.steps[k + 1];
+    const std::int64_t step2 = s.steps[k + 2];
+    const std::int64_t step3 = s.steps[k + 3];
+    const std::uint8_t* r0 = s.rows[k] + x0 * step0;
+    const std::uint8_t* r1 = s.rows[k + 1] + x0 * step1;
+    const std::uint8_t* r2 = s.rows[k + 2] + x0 * step2;
+    const std::uint8_t* r3 = s.rows[k + 3] + x0 * step3;
+    unroll<(P - 1) * SW + KW>([&](auto i) {
+      constexpr std::int64_t at = i;
+      __m512i v[4];
+      if constexpr (kInside) {
+        interleave(_mm512_maskz_loadu_epi8(mask, r0), _mm512_maskz_loadu_epi8(mask, r1),
+                   _mm512_maskz_loadu_epi8(mask, r2), _mm512_maskz_loadu_epi8(mask, r3), v);
+        r0 += step0;
+        r1 += step1;
+        r2 += step2;
+        r3 += step3;
+      } else {
+        column(s, quad, x0 + at, v);
+      }
+      unroll<static_cast<std::size_t>(kPlanes)>([&](auto plane) {
+        const std::int8_t* w = weights + static_cast<std::int64_t>(plane) * 256;
+        unroll<P>([&](auto p) {
+          constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
+          if constexpr (kx >= 0 && kx < KW) {
+            unroll<4>([&](auto c) {
+              sums[p][c] = _mm512_dpbusd_epi32(sums[p][c], v[c],
+                                               _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
+            });
+          }
+        });
+      });
+    });
+  }
+  unroll<P>([&](auto p) { emit(s, sums[p], s.out + (ox + static_cast<std::int64_t>(p)) * s.column); });
+}
+
+// Any width of the kernel, stride and dilation.
+void output(const Strip& s, std::int64_t ox) {
+  const Depthwise& d = *s.d;
+  __m512i sums[4];
+  for (std::size_t v = 0; v < 4; ++v) sums[v] = _mm512_loadu_si512(s.start + 16 * v);
+  const std::int64_t x0 = ox * d.geometry.stride_w + d.geometry.origin_x;
+  const std::int8_t* w = s.weights;
+  for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
+    for (std::int64_t quad = 0; quad < d.quads; ++quad) {
+      __m512i v[4];
+      column(s, quad, x0 + kx * d.dilation_w, v);
+      for (std::int64_t plane = 0; plane < d.planes; ++plane, w += 256) {
+        for (std::size_t k = 0; k < 4; ++k) sums[k] = _mm512_dpbusd_epi32(sums[k], v[k], _mm512_load_si512(w + k * 64));
+      }
     }
   }
-  for (std::int64_t k = 0; k < kPixels; ++k) {
-    const __m512i y = requantize_lanes(q, lanes, static_cast<std::size_t>(c), sums[k]);
-    _mm_mask_storeu_epi8(out + k * s.groups, mask, _mm512_cvtepi32_epi8(y));
+  emit(s, sums, s.out + ox * s.column);
+}
+
+template <std::int64_t KW, std::int64_t SW, std::int64_t P, std::int64_t kPlanes>
+void group(const Strip& s, std::int64_t ox) {
+  const std::int64_t first = ox * SW + s.d->geometry.origin_x;
+  if (first >= 0 && first + (P - 1) * SW + KW <= s.d->geometry.width) {
+    outputs<KW, SW, P, kPlanes, true>(s, ox);
+  } else {
+    outputs<KW, SW, P, kPlanes, false>(s, ox);
   }
+}
+
+template <std::int64_t KW, std::int64_t SW>
+void row(const Strip& s) {
+  constexpr std::int64_t kTogether = 4;
+  const std::int64_t width = s.d->geometry.out_width;
+  std::int64_t ox = 0;
+  for (; ox + kTogether <= width; ox += kTogether) group<KW, SW, kTogether, 1>(s, ox);
+  switch (width - ox) {
+    case 3: return group<KW, SW, 3, 1>(s, ox);
+    case 2: return group<KW, SW, 2, 1>(s, ox);
+    case 1: return group<KW, SW, 1, 1>(s, ox);
+    default: return;
+  }
+}
+
+using RowFunction = void (*)(const Strip& s);
+
+void any_row(const Strip& s) {
+  for (std::int64_t ox = 0; ox < s.d->geometry.out_width; ++ox) output(s, ox);
+}
+
+RowFunction row_function(const Depthwise& d) {
+  if (d.dilation_w != 1 || d.planes != 1) return any_row;
+  if (d.kernel_w == 3 && d.geometry.stride_w == 1) return row<3, 1>;
+  if (d.kernel_w == 3 && d.geometry.stride_w == 2) return row<3, 2>;
+  if (d.kernel_w == 5 && d.geometry.stride_w == 1) return row<5, 1>;
+  if (d.kernel_w == 5 && d.geometry.stride_w == 2) return row<5, 2>;
+  return any_row;
 }
 
 }  // namespace
 
-void depthwise_avx512_vnni(const ConvShape& s, const std::uint8_t* input, const DepthwiseWeights& weights,
-                           const Requantize& q, std::uint8_t* out, std::int64_t first, std::int64_t last) {
-  const RequantizeLanes lanes(q);
-  const std::int64_t count = s.kernel_h * s.kernel_w;
-  Taps taps{(count + 1) / 2, {}};
-  if (taps.pairs > kMostPairs) return depthwise_portable(s, input, weights, q, out, first, last);
-  for (std::int64_t t = 0; t < count; ++t) {
-    taps.offset[t] = (t / s.kernel_w * s.dilation_h * s.width + t % s.kernel_w * s.dilation_w) * s.groups;
-  }
-  if (count % 2 != 0) taps.offset[count] = taps.offset[count - 1];  // its weight is 0
-  for (std::int64_t row = first; row < last; ++row) {
-    const std::int64_t n = row / s.out_height;
-    const std::int64_t y = row % s.out_height * s.stride_h;
-    for (std::int64_t c = 0; c < s.groups; c += 16) {
-      const std::int64_t left = s.groups - c;
-      const auto mask = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1);
-      const std::uint8_t* in = input + (n * s.height + y) * s.width * s.groups + c;
-      std::uint8_t* to = out + row * s.out_width * s.groups + c;
-      std::int64_t ox = 0;
-      for (; ox + 4 <= s.out_width; ox += 4) {
-        pixels<4>(s, in + ox * s.stride_w * s.groups, weights, q, lanes, taps, c, mask, to + ox * s.groups);
+void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                           std::int64_t first, std::int64_t last) {
+  if (d.quads > kMostQuads) return depthwise_portable(d, in, q, out, first, last);
+  const ConvGeometry& g = d.geometry;
+  const RowFunction function = row_function(d);
+  Strip s{&d, {}, {}, nullptr, nullptr, 0, 0, 0, &q, FixedLanes(d.fixed), nullptr, 0};
+  const std::int64_t element = d.raw ? 4 : 1;
+  s.column = g.out_column * element;
+  for (std::int64_t r = first; r < last; ++r) {
+    const std::int64_t n = r / g.out_height;
+    const std::int64_t oy = r % g.out_height;
+    for (std::int64_t strip = 0; strip < d.strips; ++strip) {
+      s.channel = strip * 64;
+      s.lane = static_cast<std::size_t>(s.channel);
+      const std::int64_t left = g.groups - s.channel;
+      s.mask = left >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
+      s.weights = d.packed.data() + strip * d.kernel_w * d.quads * d.planes * 256;
+      s.start = d.lane_start.data() + s.lane;
+      s.out = out + (n * g.out_image + oy * g.out_row + s.channel) * element;
+      for (std::int64_t k = 0; k < 4 * d.quads; ++k) {
+        const std::int64_t y = oy * g.stride_h + g.origin_y + k * d.dilation_h;
+        const bool inside = k < d.kernel_h && y >= 0 && y < g.height;
+        const auto at = static_cast<std::size_t>(k);
+        s.rows[at] = inside ? in + n * g.image_bytes + y * g.row_bytes + s.channel : d.padding_row.data() + s.channel;
+        s.steps[at] = inside ? g.column_bytes : 0;
       }
-      for (; ox < s.out_width; ++ox) {
-        pixels<1>(s, in + ox * s.stride_w * s.groups, weights, q, lanes, taps, c, mask, to + ox * s.groups);
-      }
+      function(s);
     }
   }
 }
@@ -76,9 +273,9 @@ void depthwise_avx512_vnni(const ConvShape& s, const std::uint8_t* input, const 
 #else  // another processor: the name stands, the portable code serves
 #include "cpu/depthwise/depthwise.hpp"
 namespace halfeven::kernels {
-void depthwise_avx512_vnni(const ConvShape& shape, const std::uint8_t* input, const DepthwiseWeights& weights,
-                           const Requantize& requantize, std::uint8_t* out, std::int64_t first, std::int64_t last) {
-  depthwise_portable(shape, input, weights, requantize, out, first, last);
+void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                           std::int64_t first, std::int64_t last) {
+  depthwise_portable(d, in, q, out, first, last);
 }
 }  // namespace halfeven::kernels
 #endif

@@ -1,9 +1,8 @@
-// Pools of 8-bit integers, NHWC.
+// Pools over NHWC tensors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-
-#include "common/requantize.hpp"
 
 namespace halfeven::kernels {
 
@@ -24,12 +23,42 @@ struct PoolShape {
   std::int64_t pad_w = 0;
 };
 
-/// The largest of the elements inside the image. flip is 0x80 for signed elements. Every window holds an element.
-void max_pool(const PoolShape& shape, const std::uint8_t* input, std::uint8_t flip, std::uint8_t* out,
-              std::int64_t first_row, std::int64_t last_row);
+/// The largest (`flip` 0) or least (0xFF) of the bytes inside the image, for rows [first, last) of batch x out_height.
+/// Every window holds an element.
+using MaxPoolFunction = void (*)(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input,
+                                 std::uint8_t* out, std::int64_t first, std::int64_t last);
+enum class PoolType : std::uint8_t {
+  u8,
+  u16,
+  s16,
+  table,  ///< bytes that stand for table[byte]
+  f32,
+};
 
-/// Requantised sums over the whole image: out is [batch][channels]. The element's value is (byte ^ flip) - zero.
-void global_average_pool(const PoolShape& shape, const std::uint8_t* input, std::uint8_t flip, std::int32_t zero,
-                         const Requantize& q, std::uint8_t* out);
+inline constexpr std::int64_t kPoolLanes = 64;
+
+/// Channels [channel, channel + lanes), lanes <= kPoolLanes, summed over a rectangle of one image (at `input`): sums of
+/// integers, exact, or of numbers, in double; for f32 also the sums of absolute values.
+struct PoolWindow {
+  PoolType type = PoolType::u8;
+  const double* table = nullptr;
+  const std::byte* input = nullptr;
+  std::int64_t width = 1;
+  std::int64_t channels = 1;
+  std::int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
+  std::int64_t channel = 0;
+  std::int64_t lanes = 0;
+};
+using PoolSumFunction = void (*)(const PoolWindow& window, double* sums, double* sizes);
+
+void max_pool_portable(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+                       std::int64_t first, std::int64_t last);
+void max_pool_avx2(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+                   std::int64_t first, std::int64_t last);
+void max_pool_avx512(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+                     std::int64_t first, std::int64_t last);
+void pool_sums_portable(const PoolWindow& window, double* sums, double* sizes);
+void pool_sums_avx2(const PoolWindow& window, double* sums, double* sizes);
+void pool_sums_avx512(const PoolWindow& window, double* sums, double* sizes);
 
 }  // namespace halfeven::kernels

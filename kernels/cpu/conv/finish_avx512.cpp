@@ -1,0 +1,116 @@
+#ifdef __AVX512BW__
+#include "cpu/conv/finish_avx512.hpp"
+
+#include "cpu/conv/finish.hpp"
+
+namespace halfeven::kernels {
+namespace {
+
+__mmask16 mask_of(std::int64_t channels, std::int64_t at) {
+  return static_cast<__mmask16>(channels - at >= 16 ? 0xFFFF : (1U << (channels - at)) - 1);
+}
+
+// The sums of sixteen channels of a pixel, what zero points of weights take away included.
+__m512i sums_of(const FinishArgs& f, std::int64_t m, std::int64_t c) {
+  const __m512i a = _mm512_loadu_si512(f.sums + m * f.stride + c);
+  if (f.pixel_terms == nullptr) return a;
+  const __m512i zeros = _mm512_maskz_loadu_epi32(mask_of(f.channels, c), f.weight_zeros + f.first_channel + c);
+  return _mm512_sub_epi32(a, _mm512_mullo_epi32(zeros, _mm512_set1_epi32(f.pixel_terms[m])));
+}
+
+}  // namespace
+
+void finish_bytes_avx512(const FinishArgs& f) {
+  if (f.low_sums != nullptr) return finish_bytes(f);
+  const RequantizeLanes lanes(*f.q);
+  for (std::int64_t m = 0; m < f.pixels; ++m) {
+    for (std::int64_t c = 0; c < f.channels; c += 16) {
+      const __m512i y = requantize_lanes(*f.q, lanes, f.first_channel + static_cast<std::size_t>(c), sums_of(f, m, c));
+      _mm_mask_storeu_epi8(f.out[m] + c, mask_of(f.channels, c), _mm512_cvtepi32_epi8(y));
+    }
+  }
+}
+
+void finish_words_avx512(const FinishArgs& f) {
+  if (f.low_sums == nullptr || f.pixel_terms != nullptr) return finish_words(f);
+  const Requantize& q = *f.q;
+  const RequantizeLanes lanes(q);
+  for (std::int64_t m = 0; m < f.pixels; ++m) {
+    for (std::int64_t c = 0; c < f.channels; c += 16) {
+      const std::int32_t* high = f.sums + m * f.stride + c;
+      const std::int32_t* low = f.low_sums + m * f.stride + c;
+      const double* ratio = q.ratio + f.first_channel + c;
+      const double* offset = q.offset + f.first_channel + c;
+      __m256i y[2];
+      unsigned near = 0;
+      for (int h = 0; h < 2; ++h) {
+        const __m512d a = _mm512_fmadd_pd(
+            _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high + 8 * h))), _mm512_set1_pd(256),
+            _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + 8 * h))));
+        unsigned part = 0;
+        y[h] = round_lanes(_mm512_fmadd_pd(a, _mm512_loadu_pd(ratio + 8 * h), _mm512_loadu_pd(offset + 8 * h)), lanes,
+                           part);
+        near |= part << (8 * h);
+      }
+      __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(y[0]), y[1], 1);
+      all = _mm512_min_epi32(_mm512_max_epi32(all, lanes.lo), lanes.hi);
+      auto* out = reinterpret_cast<std::uint16_t*>(f.out[m]) + c;
+      _mm256_mask_storeu_epi16(out, mask_of(f.channels, c), _mm512_cvtepi32_epi16(all));
+      near &= mask_of(f.channels, c);
+      while (__builtin_expect(near != 0, 0)) {
+        const int lane = __builtin_ctz(near);
+        near &= near - 1;
+        out[lane] = static_cast<std::uint16_t>(
+            requantize(q, f.first_channel + static_cast<std::size_t>(c + lane), wide_sum(f, m, c + lane)));
+      }
+    }
+  }
+}
+
+void finish_floats_avx512(const FinishArgs& f) {
+  if (f.low_sums != nullptr) return finish_floats(f);
+  const Requantize& q = *f.q;
+  const __m512d unit = _mm512_set1_pd(0x1p-51);
+  for (std::int64_t m = 0; m < f.pixels; ++m) {
+    for (std::int64_t c = 0; c < f.channels; c += 16) {
+      const __m512i a = sums_of(f, m, c);
+      auto* out = reinterpret_cast<float*>(f.out[m]) + c;
+      unsigned open = 0;
+      __m256 y[2];
+      for (int h = 0; h < 2; ++h) {
+        const __m512d sum = _mm512_cvtepi32_pd(h == 0 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1));
+        const std::size_t at = f.first_channel + static_cast<std::size_t>(c + 8 * h);
+        const __m512d offset = _mm512_loadu_pd(q.offset + at);
+        const __m512d product = _mm512_mul_pd(sum, _mm512_loadu_pd(q.ratio + at));
+        const __m512d t = _mm512_add_pd(product, offset);
+        const __m512d error = _mm512_mul_pd(_mm512_add_pd(_mm512_abs_pd(product), _mm512_abs_pd(offset)), unit);
+        const __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(t, error));
+        y[h] = _mm512_cvtpd_ps(_mm512_add_pd(t, error));
+        const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), low);
+        open |= static_cast<unsigned>(_mm256_cmp_ps_mask(low, y[h], _CMP_NEQ_UQ) |
+                                      _mm256_cmp_ps_mask(size, _mm256_set1_ps(0x1p-100F), _CMP_NGE_UQ))
+                << (8 * h);
+      }
+      const __mmask16 mask = mask_of(f.channels, c);
+      _mm512_mask_storeu_ps(out, mask, _mm512_insertf32x8(_mm512_castps256_ps512(y[0]), y[1], 1));
+      open &= mask;
+      while (__builtin_expect(open != 0, 0)) {
+        const int lane = __builtin_ctz(open);
+        open &= open - 1;
+        out[lane] = to_float(q, f.first_channel + static_cast<std::size_t>(c + lane), wide_sum(f, m, c + lane));
+      }
+    }
+  }
+}
+
+}  // namespace halfeven::kernels
+
+#else  // another processor: the names stand, the portable code serves
+#include "cpu/conv/finish.hpp"
+#include "cpu/conv/finish_avx512.hpp"
+namespace halfeven::kernels {
+void finish_bytes_avx512(const FinishArgs& f) { finish_bytes(f); }
+void finish_words_avx512(const FinishArgs& f) { finish_words(f); }
+void finish_floats_avx512(const FinishArgs& f) { finish_floats(f); }
+}  // namespace halfeven::kernels
+#endif

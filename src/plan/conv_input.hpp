@@ -1,0 +1,36 @@
+// How an activation reaches a convolution kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/kernel.hpp"
+
+namespace halfeven::plan {
+
+/// What is done to the input before the kernel reads it.
+struct ConvInput {
+  enum class Kind : std::uint8_t {
+    as_it_is,
+    copied,  ///< so that reads beyond the end hit memory of ours
+    rows,    ///< few channels: rows padded left and right, so that a row of taps is one run of bytes
+    planes,  ///< 16-bit values: all high bytes, then all low bytes
+  } kind = Kind::as_it_is;
+  std::int64_t batch = 1;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+  std::int64_t channels = 1;
+  Layout layout = Layout::channels_last;  ///< of what comes in
+  // rows:
+  std::int64_t left = 0;
+  std::int64_t padded_width = 1;
+  std::uint8_t padding = 0;
+  // planes:
+  std::uint16_t flip = 0;  ///< 0x8000 for signed values
+
+  std::int64_t elements() const { return batch * height * width * channels; }
+  std::size_t scratch_bytes() const;
+  /// Returns what the kernel reads: `in` or `scratch`.
+  const std::uint8_t* prepare(const std::byte* in, std::byte* scratch, const ParallelFor& parallel) const;
+};
+
+}  // namespace halfeven::plan

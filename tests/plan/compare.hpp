@@ -1,0 +1,105 @@
+// The engine beside the interpreter, for random graphs.
+#pragma once
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <halfeven/executable.hpp>
+
+#include "plan/kernel.hpp"
+#include "properties/small_graph.hpp"
+#include "support/files.hpp"
+
+namespace halfeven::test {
+
+struct Tally {
+  std::size_t kernels = 0;
+  std::size_t references = 0;
+};
+
+/// Runs the graph in the interpreter and, with every instruction set of this processor, in the engine.
+inline void compare_engine(const properties::SmallGraph& drawn, const std::string& what, Tally& tally) {
+  const std::string text = properties::to_onnx(drawn);
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : drawn.inputs) inputs[name] = properties::to_tensor(tensor);
+  std::vector<Tensor> wanted;
+  std::optional<Model> model;
+  try {
+    model = Model::load(std::as_bytes(std::span(text)));
+    wanted = interpret(*model, inputs);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::input && e.code() != ErrorCode::model) throw;
+    return;
+  }
+  for (int isa = 0; isa <= static_cast<int>(plan::detect_isa()); ++isa) {
+    for (const int threads : {1, 3}) {
+      CompileOptions options;
+      options.isa = std::string(plan::to_string(static_cast<plan::Isa>(isa)));
+      options.threads = threads;
+      for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
+      const Executable executable = Executable::compile(*model, options);
+      const auto got = Context(executable).run(inputs);
+      std::string steps;
+      for (const PlanStep& step : executable.plan().steps) {
+        (step.kernel == "reference" ? tally.references : tally.kernels) += 1;
+        steps += step.op_type + " " + step.kernel + "\n";
+      }
+      ASSERT_EQ(got.size(), wanted.size());
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        expect_identical(got[k], wanted[k],
+                         what + ", " + options.isa + ", " + std::to_string(threads) + " threads, output " +
+                             std::to_string(k) + "\n" + steps + properties::to_text(drawn));
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+/// Draws what boundaries need: extreme codes, scales that make ties, odd zero points.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random(seed) {}
+  std::mt19937_64 random;
+
+  std::size_t below(std::size_t n) { return random() % n; }
+  bool chance(std::size_t n) { return below(n) == 0; }
+  template <class T>
+  T pick(std::initializer_list<T> v) {
+    return v.begin()[below(v.size())];
+  }
+  /// A power of two, a short number, or any float32.
+  double scale() {
+    if (chance(3)) return std::ldexp(1.0, -static_cast<int>(below(6)));
+    if (chance(2)) return static_cast<double>(static_cast<float>(0.001 * static_cast<double>(1 + below(300))));
+    return static_cast<double>(std::ldexp(static_cast<float>(1 + below(1 << 20)), -24));
+  }
+  std::vector<double> codes(DType t, std::int64_t count) {
+    const std::int64_t lo = bits(t) > 16 ? -1000 : integer_min(t);
+    const std::int64_t hi = bits(t) > 16 ? 1000 : integer_max(t);
+    const bool extreme = chance(4);
+    std::vector<double> v;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t any = lo + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(hi - lo + 1));
+      v.push_back(static_cast<double>(extreme || chance(8) ? pick({lo, hi}) : any));
+    }
+    return v;
+  }
+  std::vector<double> floats(std::int64_t count) {
+    std::vector<double> v;
+    const bool coarse = chance(2);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double m = coarse ? static_cast<double>(below(33)) - 16 : static_cast<double>(below(1 << 24)) - (1 << 23);
+      v.push_back(static_cast<double>(static_cast<float>(std::ldexp(m, coarse ? -3 : -20))));
+    }
+    return v;
+  }
+};
+
+inline std::int64_t count_of(const Shape& s) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : s) n *= d;
+  return n;
+}
+
+}  // namespace halfeven::test

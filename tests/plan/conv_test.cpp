@@ -1,0 +1,132 @@
+// Convolutions of every kind against the interpreter: transposed, one-dimensional, wide images, 16-bit activations,
+// weights whose zero point leaves the range of 8 bits, many channels.
+#include <iostream>
+
+#include "plan/compare.hpp"
+#include "support/effort.hpp"
+
+namespace halfeven::test {
+namespace {
+
+struct Kind {
+  bool transposed = false;
+  bool one_dimensional = false;
+  bool wide_image = false;
+  bool words = false;           // 16-bit activations
+  bool any_zero_point = false;  // of u8 weights
+  bool many_channels = false;
+  bool depthwise = false;
+};
+
+properties::SmallGraph draw_conv(Draw& d, const Kind& kind) {
+  properties::SmallGraph g;
+  const std::int64_t groups = kind.depthwise ? d.pick<std::int64_t>({3, 17, 64, 80, 144})
+                                             : (kind.transposed ? 1 : d.pick<std::int64_t>({1, 1, 1, 2}));
+  const std::int64_t channels = kind.depthwise       ? 1
+                                : kind.many_channels ? d.pick<std::int64_t>({64, 129, 1000})
+                                                     : d.pick<std::int64_t>({1, 3, 4, 7, 16, 33});
+  const std::int64_t per_group = kind.depthwise       ? 1
+                                 : kind.many_channels ? d.pick<std::int64_t>({48, 64, 100, 1000})
+                                                      : d.pick<std::int64_t>({1, 2, 16, 17, 40, 64, 70});
+  const std::size_t rank = kind.one_dimensional ? 1 : 2;
+  Shape kernel;
+  Shape size;
+  std::vector<std::int64_t> pads(2 * rank);
+  std::vector<std::int64_t> strides;
+  std::vector<std::int64_t> dilations;
+  for (std::size_t k = 0; k < rank; ++k) {
+    kernel.push_back(kind.many_channels ? d.pick<std::int64_t>({1, 1, 3}) : d.pick<std::int64_t>({1, 2, 3, 3, 5}));
+    strides.push_back(d.pick<std::int64_t>({1, 1, 2, 3}));
+    dilations.push_back(d.pick<std::int64_t>({1, 1, 1, 2}));
+    pads[k] = static_cast<std::int64_t>(d.below(3));
+    pads[k + rank] = static_cast<std::int64_t>(d.below(3));
+    const std::int64_t reach = (kernel[k] - 1) * dilations[k] + 1;
+    if (kind.transposed) {
+      size.push_back(1 + static_cast<std::int64_t>(d.below(9)));
+      pads[k] = std::min(pads[k], reach - 1);
+      pads[k + rank] = 0;
+    } else {
+      size.push_back(reach + static_cast<std::int64_t>(d.below(kind.many_channels ? 4 : 12)));
+    }
+  }
+  if (kind.wide_image) size.back() += 40 + static_cast<std::int64_t>(d.below(120));
+  const DType xt = kind.words ? d.pick({DType::uint16, DType::int16}) : d.pick({DType::uint8, DType::int8});
+  const DType yt = kind.words ? d.pick({DType::uint16, DType::int16}) : d.pick({DType::uint8, DType::int8});
+  const DType wt = kind.any_zero_point ? DType::uint8 : d.pick({DType::int8, DType::int8, DType::uint8});
+  const auto number = [](DType t, double v) { return properties::SmallTensor{t, {}, {v}}; };
+  Shape xs{d.pick<std::int64_t>({1, 1, 2}), groups * channels};
+  xs.insert(xs.end(), size.begin(), size.end());
+  const std::int64_t m = groups * per_group;
+  Shape ws = kind.transposed ? Shape{channels, m} : Shape{m, channels};
+  ws.insert(ws.end(), kernel.begin(), kernel.end());
+  g.inputs.push_back({"x", {xt, xs, d.codes(xt, count_of(xs))}});
+  g.constants.push_back({"w", {wt, ws, d.codes(wt, count_of(ws))}});
+  g.constants.push_back({"xs", number(DType::float32, d.scale())});
+  g.constants.push_back({"xz", number(xt, d.codes(xt, 1)[0])});
+  std::vector<double> scales;
+  std::vector<double> zeros;
+  for (std::int64_t i = 0; i < m; ++i) {
+    scales.push_back(d.scale());
+    zeros.push_back(kind.any_zero_point ? d.codes(wt, 1)[0] : (wt == DType::uint8 ? 128.0 : 0.0));
+  }
+  g.constants.push_back({"ws", {DType::float32, {m}, scales}});
+  g.constants.push_back({"wz", {wt, {m}, zeros}});
+  const double depth = std::sqrt(static_cast<double>(channels * count_of(kernel)));
+  const double spread = (kind.words ? 1.0 : 40.0) * depth * (d.chance(3) ? 0.1 : 1.0);
+  g.constants.push_back({"ys", number(DType::float32, static_cast<double>(static_cast<float>(d.scale() * spread)))});
+  g.constants.push_back({"yz", number(yt, d.codes(yt, 1)[0])});
+  g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});
+  g.nodes.push_back({"DequantizeLinear", {"w", "ws", "wz"}, "wd", {{"axis", kind.transposed ? 1 : 0}}, {}, {}, {}});
+  std::vector<std::string> inputs{"xd", "wd"};
+  if (d.chance(2)) {
+    std::vector<double> b;
+    std::vector<double> bs;
+    for (std::int64_t i = 0; i < m; ++i) {
+      b.push_back(static_cast<double>(d.below(20001)) - 10000);
+      bs.push_back(static_cast<double>(
+          static_cast<float>(g.constants[1].second.values[0] * scales[static_cast<std::size_t>(i)])));
+    }
+    g.constants.push_back({"b", {DType::int32, {m}, b}});
+    g.constants.push_back({"bs", {DType::float32, {m}, bs}});
+    g.nodes.push_back({"DequantizeLinear", {"b", "bs"}, "bd", {{"axis", 0}}, {}, {}, {}});
+    inputs.push_back("bd");
+  }
+  std::map<std::string, std::vector<std::int64_t>> lists{
+      {"pads", pads}, {"strides", strides}, {"dilations", dilations}};
+  if (kind.transposed && d.chance(3)) {
+    std::vector<std::int64_t> more;
+    for (std::size_t k = 0; k < rank; ++k) {
+      more.push_back(static_cast<std::int64_t>(d.below(static_cast<std::size_t>(std::max(strides[k], dilations[k])))));
+    }
+    lists["output_padding"] = more;
+  }
+  g.nodes.push_back({kind.transposed ? "ConvTranspose" : "Conv", inputs, "y", {{"group", groups}}, lists, {}, {}});
+  g.nodes.push_back({"QuantizeLinear", {"y", "ys", "yz"}, "q", {}, {}, {}, {}});
+  g.outputs = {"q"};
+  return g;
+}
+
+void check(std::uint64_t seed, const Kind& kind, std::size_t full, std::size_t least) {
+  Draw d(seed);
+  Tally tally;
+  const std::size_t rounds = effort(full, least);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    compare_engine(draw_conv(d, kind), "seed " + std::to_string(seed) + ", round " + std::to_string(round), tally);
+    if (testing::Test::HasFailure()) return;
+  }
+  std::cout << "seed " << seed << ": " << tally.kernels << " steps had a kernel, " << tally.references << " none\n";
+  EXPECT_GT(tally.kernels, 4 * tally.references);
+}
+
+TEST(Conv, Transposed) { check(20261210, {.transposed = true}, 150, 15); }
+TEST(Conv, OneDimensional) { check(20261211, {.one_dimensional = true}, 100, 10); }
+TEST(Conv, WideImages) { check(20261212, {.wide_image = true}, 60, 6); }
+TEST(Conv, Words) { check(20261213, {.words = true}, 120, 12); }
+TEST(Conv, DepthwiseWords) { check(20261214, {.words = true, .depthwise = true}, 60, 6); }
+TEST(Conv, AnyZeroPoint) { check(20261215, {.any_zero_point = true}, 120, 12); }
+TEST(Conv, DepthwiseAnyZeroPoint) { check(20261216, {.any_zero_point = true, .depthwise = true}, 60, 6); }
+TEST(Conv, DepthwiseWideImages) { check(20261217, {.wide_image = true, .depthwise = true}, 40, 4); }
+TEST(Conv, ManyChannels) { check(20261218, {.many_channels = true}, 20, 2); }
+
+}  // namespace
+}  // namespace halfeven::test

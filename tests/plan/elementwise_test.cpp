@@ -1,0 +1,151 @@
+// Elementwise kernels give the interpreter's bits: chains of operators over every type, broadcast and layout.
+#include "plan/compare.hpp"
+#include "support/effort.hpp"
+
+namespace halfeven::test {
+namespace {
+
+using properties::SmallGraph;
+using properties::SmallTensor;
+
+class Chain {
+ public:
+  explicit Chain(Draw& draw) : d(draw) {}
+  Draw& d;
+  SmallGraph g;
+
+  std::string name() { return "v" + std::to_string(next_++); }
+
+  void constant(const std::string& n, DType t, Shape shape, std::vector<double> values) {
+    g.constants.push_back({n, {t, std::move(shape), std::move(values)}});
+  }
+
+  std::string node(const std::string& op, std::vector<std::string> inputs,
+                   std::map<std::string, std::int64_t> integers = {}, std::map<std::string, float> floats = {}) {
+    const std::string out = name();
+    g.nodes.push_back({op, std::move(inputs), out, std::move(integers), {}, std::move(floats), {}});
+    return out;
+  }
+
+  /// A float tensor of the shape: an input, dequantized or float, or a constant.
+  std::string operand(const Shape& shape, bool may_be_constant) {
+    const std::string x = name();
+    if (may_be_constant && d.chance(3)) {
+      constant(x, DType::float32, shape, d.floats(count_of(shape)));
+      return x;
+    }
+    if (d.chance(5)) {
+      g.inputs.push_back({x, {DType::float32, shape, d.floats(count_of(shape))}});
+      return x;
+    }
+    const DType t = d.pick({DType::uint8, DType::int8, DType::uint8, DType::int8, DType::uint16, DType::int16});
+    g.inputs.push_back({x, {t, shape, d.codes(t, count_of(shape))}});
+    std::string q = x;
+    if (shape.size() == 4 && d.chance(2) && (t == DType::uint8 || t == DType::int8) && count_of(shape) > 0) {
+      q = name();  // its kernel leaves channels last
+      g.nodes.push_back({"MaxPool", {x}, q, {}, {{"kernel_shape", {2, 2}}, {"pads", {1, 1, 0, 0}}}, {}, {}});
+    }
+    const bool axis = shape.size() > 1 && d.chance(5);
+    const std::int64_t channels = axis ? shape[1] : 1;
+    std::vector<double> scales;
+    for (std::int64_t c = 0; c < channels; ++c) scales.push_back(d.scale());
+    constant(x + "s", DType::float32, axis ? Shape{channels} : Shape{}, scales);
+    constant(x + "z", t, axis ? Shape{channels} : Shape{}, d.codes(t, channels));
+    return node("DequantizeLinear", {q, x + "s", x + "z"}, {{"axis", axis ? 1 : 0}});
+  }
+
+  std::string unary(const std::string& x, const Shape& shape) {
+    switch (d.below(9)) {
+      case 0: return node("Relu", {x});
+      case 1: {
+        const std::string lo = name();
+        const std::string hi = name();
+        constant(lo, DType::float32, {}, {d.pick({0.0, -1.0, -0.5, 0.25})});
+        constant(hi, DType::float32, {}, {d.pick({6.0, 1.0, 2.5, 0.75})});
+        return node("Clip", {x, lo, hi});
+      }
+      case 2: return node("HardSigmoid", {x}, {}, {{"alpha", d.pick({0.2F, 0.25F, 1.0F / 6, 2.0F})}});
+      case 3: return node("Neg", {x});
+      case 4: return node("Abs", {x});
+      case 5: return node("LeakyRelu", {x}, {}, {{"alpha", d.pick({0.1F, 0.5F, 1.5F})}});
+      case 6: return node("Sigmoid", {x});
+      case 7: {
+        if (shape.size() < 2) return node("Relu", {x});
+        const std::string p = name();
+        const std::int64_t channels = shape[1];
+        const auto parameters = [&](const char* suffix, bool positive) {
+          std::vector<double> v = d.floats(channels);
+          for (double& w : v) w = positive ? std::fabs(w) + 0.125 : w;
+          constant(p + suffix, DType::float32, {channels}, v);
+          return p + suffix;
+        };
+        return node("BatchNormalization",
+                    {x, parameters("w", false), parameters("b", false), parameters("m", false), parameters("v", true)});
+      }
+      default: return node("HardSwish", {x});
+    }
+  }
+
+ private:
+  int next_ = 0;
+};
+
+// A shape that broadcasts to the given one.
+Shape smaller(Draw& d, Shape shape) {
+  if (d.chance(2)) return shape;
+  if (d.chance(3)) return {};
+  if (shape.size() == 4 && d.chance(2)) return {d.chance(2) ? shape[0] : 1, shape[1], 1, 1};
+  for (auto& n : shape) n = d.chance(2) ? 1 : n;
+  if (!shape.empty() && d.chance(3)) shape.erase(shape.begin());
+  return shape;
+}
+
+SmallGraph draw_chain(Draw& d) {
+  Chain c(d);
+  Shape shape;
+  switch (d.below(5)) {
+    case 0: shape = {d.pick<std::int64_t>({1, 7, 300})}; break;
+    case 1: shape = {d.pick<std::int64_t>({1, 3}), d.pick<std::int64_t>({1, 5, 130})}; break;
+    default:
+      shape = {d.pick<std::int64_t>({1, 1, 2, 3}), d.pick<std::int64_t>({1, 3, 8, 17, 64, 150}),
+               d.pick<std::int64_t>({1, 2, 5}), d.pick<std::int64_t>({1, 3, 7})};
+  }
+  std::string x = c.operand(shape, false);
+  const std::size_t length = 1 + d.below(4);
+  for (std::size_t k = 0; k < length; ++k) {
+    if (d.chance(2)) {
+      x = c.unary(x, shape);
+      continue;
+    }
+    const Shape other = smaller(d, shape);
+    std::string y = c.operand(other, true);
+    if (d.chance(3)) y = c.unary(y, other);
+    const auto op = d.pick<const char*>({"Add", "Sub", "Mul", "Div", "Min", "Max", "Add", "Mul", "PRelu"});
+    const bool swap = std::string(op) != "PRelu" && d.chance(2);
+    x = swap ? c.node(op, {y, x}) : c.node(op, {x, y});
+  }
+  if (d.chance(4)) {
+    c.g.outputs = {x};
+    return c.g;
+  }
+  const DType t = d.pick({DType::uint8, DType::int8, DType::uint8, DType::uint16, DType::int16});
+  c.constant("ys", DType::float32, {}, {d.scale() * d.pick({1.0, 0.125, 8.0})});
+  c.constant("yz", t, {}, d.codes(t, 1));
+  c.g.outputs = {c.node("QuantizeLinear", {x, "ys", "yz"})};
+  return c.g;
+}
+
+TEST(Elementwise, RandomChains) {
+  constexpr std::uint64_t kSeed = 20261210;
+  Draw d(kSeed);
+  Tally tally;
+  for (std::size_t round = 0; round < effort(400, 60); ++round) {
+    compare_engine(draw_chain(d), "seed " + std::to_string(kSeed) + ", round " + std::to_string(round), tally);
+    if (HasFailure()) return;
+  }
+  std::cout << tally.kernels << " steps had a kernel, " << tally.references << " had none\n";
+  EXPECT_GT(tally.kernels, tally.references);
+}
+
+}  // namespace
+}  // namespace halfeven::test
