@@ -72,7 +72,9 @@ void register_shapes(const std::string& suite, const Arguments& arguments) {
     std::shared_ptr<const plan::Sample> sample;
     std::shared_ptr<const ir::Graph> fused;
     for (const plan::Entry& entry : plan::kernel_table()) {
-      if (entry.isa > plan::detect_isa() || !names_operator(entry, shape.op_type)) continue;
+      const bool named =
+          names_operator(entry, shape.op_type) || (shape.elementwise && names_operator(entry, "elementwise"));
+      if (entry.isa > plan::detect_isa() || !named) continue;
       if (!arguments.kernels.empty() && !arguments.kernels.contains(std::string(entry.name))) continue;
       if (!fused) {
         sample = std::make_shared<const plan::Sample>(shape.make());
