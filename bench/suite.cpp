@@ -16,6 +16,7 @@
 
 #include "api/model_impl.hpp"
 #include "passes/pass.hpp"
+#include "plan/lower.hpp"
 #include "plan/memory.hpp"
 #include "plan/plan.hpp"
 #include "plan/runner.hpp"
@@ -78,7 +79,7 @@ void register_shapes(const std::string& suite, const Arguments& arguments) {
       if (!arguments.kernels.empty() && !arguments.kernels.contains(std::string(entry.name))) continue;
       if (!fused) {
         sample = std::make_shared<const plan::Sample>(shape.make());
-        ir::Graph graph = passes::Pipeline::all().run(sample->graph).graph;
+        ir::Graph graph = plan::lower(passes::Pipeline::all().run(sample->graph).graph);
         ops::validate(graph);
         fused = std::make_shared<const ir::Graph>(std::move(graph));
       }

@@ -9,6 +9,7 @@
 
 #include "interpreter/interpreter.hpp"
 #include "passes/pass.hpp"
+#include "plan/lower.hpp"
 #include "plan/plan.hpp"
 #include "plan/runner.hpp"
 #include "plan/samples.hpp"
@@ -25,7 +26,7 @@ class Trial {
 
   const ir::Graph& graph() {
     if (!fused_) {
-      fused_ = passes::Pipeline::all().run(sample_.graph).graph;
+      fused_ = lower(passes::Pipeline::all().run(sample_.graph).graph);
       facts_ = ops::validate(*fused_);
     }
     return *fused_;
