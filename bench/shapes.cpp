@@ -148,10 +148,13 @@ std::vector<BenchShape> requantise() {
           {"QuantizeLinear [1, 3, 224, 224]", "QuantizeLinear",
            [] {
              return plan::sample_quantize({1, 3, 224, 224}, DType::uint8);
-           }},
-          {"DequantizeLinear [1, 64, 56, 56]", "DequantizeLinear", [] {
+           },
+           true},
+          {"DequantizeLinear [1, 64, 56, 56]", "DequantizeLinear",
+           [] {
              return plan::sample_dequantize({1, 64, 56, 56}, DType::uint8);
-           }}};
+           },
+           true}};
 }
 
 struct Suite {
