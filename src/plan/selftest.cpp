@@ -26,7 +26,9 @@ class Trial {
 
   const ir::Graph& graph() {
     if (!fused_) {
-      fused_ = lower(passes::Pipeline::all().run(sample_.graph).graph);
+      // The passes that make groups and tables; the others would change nothing.
+      const auto pipeline = passes::Pipeline::parse(word_ == "Table" ? "build-tables" : "fuse-qdq");
+      fused_ = lower(pipeline.run(sample_.graph).graph);
       facts_ = ops::validate(*fused_);
     }
     return *fused_;
@@ -73,25 +75,15 @@ std::vector<Trial> make_trials() {
   std::vector<Trial> out;
   const auto add = [&](Sample s, const char* word = "") { out.emplace_back(std::move(s), word); };
   // Depths beyond one vector, channels that leave tails.
-  add(sample_conv({.channels = 68, .height = 3, .width = 3, .out_channels = 19}, kWorst));
+  add(sample_conv({.channels = 68, .height = 3, .width = 3, .out_channels = 17, .relu = true}, kWorst));
   add(sample_conv({.channels = 16,
                    .height = 4,
                    .width = 5,
-                   .out_channels = 18,
+                   .out_channels = 17,
                    .kernel_h = 3,
                    .kernel_w = 3,
                    .pad = 1,
                    .x = DType::int8},
-                  kWorst));
-  add(sample_conv({.channels = 3,
-                   .height = 7,
-                   .width = 6,
-                   .out_channels = 8,
-                   .kernel_h = 3,
-                   .kernel_w = 3,
-                   .stride = 2,
-                   .pad = 1,
-                   .relu = true},
                   kWorst));
   add(sample_conv({.channels = 21,
                    .height = 5,
@@ -102,10 +94,10 @@ std::vector<Trial> make_trials() {
                    .pad = 1,
                    .groups = 21},
                   kWorst));
-  add(sample_product({.rows = 5, .depth = 130, .columns = 19}, kWorst));
-  add(sample_product({.rows = 3, .depth = 70, .columns = 18, .a = DType::int8, .gemm = true}, kWorst));
-  add(sample_product({.batch = 2, .rows = 5, .depth = 67, .columns = 17, .constant_b = false}, kWorst));
-  add(sample_product({.rows = 6, .depth = 33, .columns = 35, .b = DType::uint8, .constant_b = false}, kWorst));
+  add(sample_product({.rows = 5, .depth = 130, .columns = 17}, kWorst));
+  add(sample_product({.rows = 3, .depth = 70, .columns = 17, .a = DType::int8, .gemm = true}, kWorst));
+  add(sample_product({.batch = 2, .rows = 5, .depth = 67, .columns = 17, .b = DType::uint8, .constant_b = false},
+                     kWorst));
   for (const char* op : {"Add", "Sub", "Mul"}) add(sample_binary(op, {1, 5, 3, 7}, {1, 5, 3, 7}, DType::uint8, kWorst));
   add(sample_binary("Add", {3, 35}, {3, 35}, DType::int8, kWorst));
   for (const char* op : {"MaxPool", "AveragePool", "GlobalAveragePool"}) {
