@@ -71,14 +71,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("halfeven")
     parser.add_argument("models")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--only", default="")
     a = parser.parse_args()
     print("| network | threads | ONNX Runtime | OpenVINO | halfeven | of ONNX Runtime | of the better |")
     print("|---|---|---|---|---|---|---|")
-    ratios, best_ratios = [], []
+    ratios, best_ratios = {}, {}  # by number of threads
     for folder in sorted(glob.glob(os.path.join(a.models, "*"))):
         model, files = os.path.join(folder, "model.onnx"), inputs_of(folder)
         if not os.path.exists(model) or not files or a.only not in folder:
@@ -96,9 +96,9 @@ def main():
                     failed[name] = type(e).__name__
                     engines.pop(name, None)
             rounds = {name: [] for name in engines}
-            for _ in range(a.rounds):
-                for name, run in engines.items():
-                    rounds[name].append(run(a.runs))
+            for k in range(a.rounds):
+                for name in (list(engines) if k % 2 == 0 else reversed(list(engines))):
+                    rounds[name].append(engines[name](a.runs))
 
             def cell(name):
                 if name not in rounds:
@@ -110,14 +110,15 @@ def main():
             of_ort = medians["ort"] / medians["he"] if "ort" in medians and "he" in medians else None
             of_best = min(peers) / medians["he"] if peers and "he" in medians else None
             if of_ort:
-                ratios.append(of_ort)
+                ratios.setdefault(threads, []).append(of_ort)
             if of_best:
-                best_ratios.append(of_best)
+                best_ratios.setdefault(threads, []).append(of_best)
             print(f"| {os.path.basename(folder)} | {threads} | {cell('ort')} | {cell('ov')} | {cell('he')} | "
                   f"{of_ort and f'{of_ort:.2f}' or '-'} | {of_best and f'{of_best:.2f}' or '-'} |", flush=True)
-    if ratios:
-        print(f"\nGeometric means: {statistics.geometric_mean(ratios):.2f} of ONNX Runtime's speed, "
-              f"{statistics.geometric_mean(best_ratios):.2f} of the better one's.")
+    for threads in sorted(ratios):
+        print(f"\nGeometric means, {threads} thread{'s' if threads > 1 else ''}: "
+              f"{statistics.geometric_mean(ratios[threads]):.2f} of ONNX Runtime's speed, "
+              f"{statistics.geometric_mean(best_ratios[threads]):.2f} of the better one's.")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ BenchShape unary(const std::string& op_type, const Shape& shape) {
 
 BenchShape binary(const std::string& op_type, const Shape& shape, const Shape& b) {
   return {fmt::format("{} {}{}", op_type, to_string(shape), b == shape ? "" : " and " + to_string(b)), op_type,
-          [op_type, shape, b] { return plan::sample_binary(op_type, shape, b, DType::uint8); }};
+          [op_type, shape, b] { return plan::sample_binary(op_type, shape, b, DType::uint8); }, true};
 }
 
 ConvSample square(std::int64_t channels, std::int64_t side, std::int64_t out, std::int64_t kernel,
@@ -148,10 +148,13 @@ std::vector<BenchShape> requantise() {
           {"QuantizeLinear [1, 3, 224, 224]", "QuantizeLinear",
            [] {
              return plan::sample_quantize({1, 3, 224, 224}, DType::uint8);
-           }},
-          {"DequantizeLinear [1, 64, 56, 56]", "DequantizeLinear", [] {
+           },
+           true},
+          {"DequantizeLinear [1, 64, 56, 56]", "DequantizeLinear",
+           [] {
              return plan::sample_dequantize({1, 64, 56, 56}, DType::uint8);
-           }}};
+           },
+           true}};
 }
 
 struct Suite {

@@ -13,6 +13,7 @@ struct BenchShape {
   std::string name;     ///< "conv 3x3 64x56x56 -> 64"
   std::string op_type;  ///< which kernels to ask: those that name it in Entry::takes
   std::function<plan::Sample()> make;
+  bool elementwise = false;  ///< those too that say "elementwise" there
 };
 
 /// Names of the suites that shapes() knows.

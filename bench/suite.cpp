@@ -16,6 +16,7 @@
 
 #include "api/model_impl.hpp"
 #include "passes/pass.hpp"
+#include "plan/lower.hpp"
 #include "plan/memory.hpp"
 #include "plan/plan.hpp"
 #include "plan/runner.hpp"
@@ -72,11 +73,13 @@ void register_shapes(const std::string& suite, const Arguments& arguments) {
     std::shared_ptr<const plan::Sample> sample;
     std::shared_ptr<const ir::Graph> fused;
     for (const plan::Entry& entry : plan::kernel_table()) {
-      if (entry.isa > plan::detect_isa() || entry.takes.find(shape.op_type) == std::string_view::npos) continue;
+      const bool named =
+          names_operator(entry, shape.op_type) || (shape.elementwise && names_operator(entry, "elementwise"));
+      if (entry.isa > plan::detect_isa() || !named) continue;
       if (!arguments.kernels.empty() && !arguments.kernels.contains(std::string(entry.name))) continue;
       if (!fused) {
         sample = std::make_shared<const plan::Sample>(shape.make());
-        ir::Graph graph = passes::Pipeline::all().run(sample->graph).graph;
+        ir::Graph graph = plan::lower(passes::Pipeline::all().run(sample->graph).graph);
         ops::validate(graph);
         fused = std::make_shared<const ir::Graph>(std::move(graph));
       }

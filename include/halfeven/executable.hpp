@@ -82,7 +82,8 @@ struct StepTime {
   double start = 0;  ///< milliseconds since the run began
 };
 
-/// A tensor in memory of the caller. The shape is looked at, not copied, and has to outlive the view.
+/// A tensor in memory of the caller, aligned as its elements are. The shape is looked at, not copied, and has to
+/// outlive the view.
 struct TensorView {
   DType dtype = DType::undefined;
   std::span<const std::int64_t> shape;
@@ -111,7 +112,7 @@ struct NamedMutableView {
 };
 
 /// Immutable; shared by threads. Gives the bits of interpret() under Contract::exact. Holds plans for the shapes that
-/// were last asked for, at most kMostPlans.
+/// were last asked for, at most kMostPlans, each with weights of its own; one is made at a time.
 class Executable {
  public:
   static constexpr std::size_t kMostPlans = 8;

@@ -1,6 +1,9 @@
 #include "cli/engine.hpp"
 
+#include <algorithm>
 #include <fstream>
+
+#include <fmt/format.h>
 
 namespace halfeven::cli {
 
@@ -26,6 +29,27 @@ CompileOptions compile_options(const EngineOptions& options) {
   out.threads = options.threads;
   out.only_these_shapes = true;
   return out;
+}
+
+void check_inputs(const std::vector<ValueInfo>& declared, const NamedTensors& inputs) {
+  for (const ValueInfo& v : declared) {
+    const auto at = inputs.find(v.name);
+    if (at == inputs.end()) {
+      if (v.optional) continue;
+      throw Error(ErrorCode::input, fmt::format("no value for input '{}' ({} {})", v.name, to_string(v.dtype),
+                                                v.shape ? to_string(*v.shape) : "of any shape"));
+    }
+    const Tensor& t = at->second;
+    if (t.dtype() != v.dtype) {
+      throw Error(ErrorCode::input, fmt::format("input '{}': type {} is needed, not {}", v.name, to_string(v.dtype),
+                                                to_string(t.dtype())));
+    }
+    const auto fits = [](std::int64_t want, std::int64_t have) { return want < 0 || want == have; };
+    if (v.shape && !std::equal(v.shape->begin(), v.shape->end(), t.shape().begin(), t.shape().end(), fits)) {
+      throw Error(ErrorCode::input, fmt::format("input '{}': shape {} is needed, not {}", v.name, to_string(*v.shape),
+                                                to_string(t.shape())));
+    }
+  }
 }
 
 Residence residence() {

@@ -22,6 +22,10 @@ void add_engine_options(CLI::App* command, EngineOptions& options);
 /// The options for compile(). Throws Error{usage} for a negative number of threads.
 CompileOptions compile_options(const EngineOptions& options);
 
+/// Throws Error{input} where an input is missing or does not fit its declaration: that is the input's fault, while
+/// compile() would blame the shape that it was given.
+void check_inputs(const std::vector<ValueInfo>& declared, const NamedTensors& inputs);
+
 /// Kilobytes that the process has in memory: now, and at most so far. 0 where the system does not say.
 struct Residence {
   long now = 0;

@@ -37,7 +37,7 @@ struct RunArguments {
   std::string channels;
   std::string fit = "stretch";
   std::string contract = "exact";
-  std::string backend = "reference";
+  std::string backend = "auto";
   EngineOptions engine;
   std::string output_dir;
   std::string hash_file;
@@ -180,6 +180,7 @@ void report(const RunArguments& arguments, const std::vector<Output>& outputs,
 
 // The model on integer kernels, for the shapes at hand. The model is let go if nobody else needs it.
 std::vector<Tensor> run_kernels(Model model, const NamedTensors& inputs, const RunArguments& arguments) {
+  check_inputs(model.inputs(), inputs);
   CompileOptions options = compile_options(arguments.engine);
   options.backend = arguments.backend;
   for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
@@ -271,8 +272,9 @@ Command add_run(CLI::App& app) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"exact", "onnx-float32"}));
   command
-      ->add_option("--backend", a.backend,
-                   "reference (default): the interpreter; cpu: integer kernels, the same bits; auto: cpu where it can")
+      ->add_option(
+          "--backend", a.backend,
+          "auto (default): integer kernels where there are any, else the interpreter; cpu; reference: the interpreter")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "reference", "cpu"}));
   add_engine_options(command, a.engine);

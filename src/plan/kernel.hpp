@@ -128,10 +128,13 @@ struct Entry {
   std::string_view name;   ///< "conv.vnni"
   Isa isa;                 ///< what it needs
   Factory make;            ///< accepts or refuses a node
-  std::string_view takes;  ///< operators and types; operators named here are what the entry's self-test runs
+  std::string_view takes;  ///< operators and types, for people; self-tests and benchmarks look for operators in it
 };
 
 /// The kernel table, the one to be preferred first. What none takes, the interpreter runs.
 std::span<const Entry> kernel_table();
+
+/// Whether `takes` of the entry, or of an entry of the table with the same factory, has the word.
+bool names_operator(const Entry& entry, std::string_view word);
 
 }  // namespace halfeven::plan

@@ -85,20 +85,34 @@ std::size_t place_blocks(std::vector<Block>& blocks) {
   std::size_t best = SIZE_MAX;
   std::vector<std::size_t> order(blocks.size());
   std::vector<std::size_t> offsets(blocks.size(), 0);
+  const auto keep_if_better = [&] {
+    const std::size_t all = first_fit(blocks, order, offsets);
+    if (all < best) {
+      best = all;
+      for (std::size_t k = 0; k < blocks.size(); ++k) blocks[k].offset = offsets[k];
+    }
+    return all;
+  };
+  // A round takes the square of the blocks; thousands of them get few.
+  const std::size_t rounds = std::clamp<std::size_t>(3600 / std::max<std::size_t>(1, blocks.size()), 2, 12);
   const auto attempt = [&](const auto& less) {
     if (best == bound) return;
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), less);
-    const std::size_t all = first_fit(blocks, order, offsets);
-    if (all >= best) return;
-    best = all;
-    for (std::size_t k = 0; k < blocks.size(); ++k) blocks[k].offset = offsets[k];
+    // What ends highest comes first the next time.
+    for (std::size_t round = 0; round < rounds && best > bound; ++round) {
+      const std::size_t all = keep_if_better();
+      const auto top =
+          std::find_if(order.begin(), order.end(), [&](std::size_t k) { return offsets[k] + blocks[k].bytes == all; });
+      std::rotate(order.begin(), top, top + 1);
+    }
   };
+  if (blocks.empty()) return 0;
   attempt(by_size);
   attempt(by_crowd);
   attempt(by_length);
   attempt(by_start);
-  return blocks.empty() ? 0 : best;
+  return best;
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // The kernel table.
+#include <algorithm>
 #include <array>
 
 #include "plan/kernel.hpp"
@@ -17,6 +18,13 @@ std::span<const Entry> kernel_table() {
 #undef HALFEVEN_KERNEL
   });
   return kTable;
+}
+
+bool names_operator(const Entry& entry, std::string_view word) {
+  const auto has = [&](const Entry& e) { return e.takes.find(word) != std::string_view::npos; };
+  const auto table = kernel_table();
+  return has(entry) ||
+         std::any_of(table.begin(), table.end(), [&](const Entry& e) { return e.make == entry.make && has(e); });
 }
 
 }  // namespace halfeven::plan

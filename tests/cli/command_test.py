@@ -178,7 +178,7 @@ class CommandTest(unittest.TestCase):
         arguments = [folder / "model.onnx", f"--input={folder / 'input_0.npy'}"]
         text = self.expect(0, "verify", *arguments).stdout
         self.assertIn("10 elements, 5 differ, 5 of these certified", text)
-        self.assertRegex(text, r"\nverified: .*0 bits of \d+ compared tensors differ\n$")
+        self.assertRegex(text, r"\nverified: .*0 bits of \d+ compared tensors differ; \d+ kernel runs?, 0 bits differ\n$")
         report = json.loads(self.expect(0, "verify", *arguments, "--json").stdout)
         self.assertTrue(report["verified"])
         flipped = report["groups"][0]["flipped"]
@@ -213,6 +213,55 @@ class CommandTest(unittest.TestCase):
         for wrong in ("0.5,", ",", "half", "0.5,0.5", "nan", "1e999"):
             self.expect(2, *picture, "--mean", wrong, message="--mean")
         self.expect(2, *picture, "--std", "0", message="--std")
+
+    def test_plan(self):
+        report = json.loads(self.expect(0, "plan", self.model, "--json").stdout)
+        self.assertEqual(report["dropped"], [])
+        self.assertGreaterEqual(report["arena_bytes"], report["largest_live_bytes"])
+        step = next(s for s in report["steps"] if s["kernel"] not in ("reference", "view", "convert"))
+        self.assertEqual(len(step["outputs"]), 1)
+        self.assertIn(step["kernel"], self.expect(0, "plan", self.model).stdout)
+        kernels = json.loads(self.expect(0, "plan", "--kernels", "--json").stdout)
+        self.assertIn(step["kernel"], [k["name"] for k in kernels])
+        portable = json.loads(self.expect(0, "plan", self.model, "--isa", "sse2", "--json").stdout)
+        needs = {k["name"]: k["isa"] for k in kernels}
+        for s in portable["steps"]:
+            self.assertEqual(needs.get(s["kernel"], "sse2"), "sse2")
+        # A kernel of that table entry comes first where it serves, and is not explained away.
+        chosen = next(s["kernel"] for s in portable["steps"] if s["kernel"] in needs)
+        forced = json.loads(self.expect(0, "plan", self.model, "--kernel", chosen, "--json").stdout)
+        self.assertIn(chosen, [s["kernel"] for s in forced["steps"]])
+        self.expect(2, "plan")
+        self.expect(2, "plan", self.model, "--kernel", "abacus", message="abacus")
+        self.expect(2, "plan", self.model, "--isa", "z80", message="z80")
+
+    def test_bench(self):
+        trace = self.folder / "trace.json"
+        arguments = ["bench", self.model, "--input", self.input, "--runs", "3", "--threads", "2", "--json"]
+        report = json.loads(self.expect(0, *arguments, "--profile", "--trace", trace).stdout)
+        self.assertLessEqual(report["min_ms"], report["median_ms"])
+        self.assertGreater(report["peak_kilobytes"], 0)
+        events = json.loads(trace.read_text())["traceEvents"]
+        steps = [e for e in events if e["ph"] == "X" and e["tid"] == 0]
+        self.assertEqual(len(steps), len(report["profile"]))
+        self.expect(2, "bench", self.model, "--runs", "0", message="--runs")
+
+    def test_backends(self):
+        hashes = []
+        for backend in (["auto"], ["cpu"], ["cpu", "--isa", "sse2"], ["reference"]):
+            result = self.expect(0, "run", self.model, "--input", self.input, "--json", "--backend", *backend)
+            hashes.append([o["hash"] for o in json.loads(result.stdout)["outputs"]])
+        self.assertEqual(len(set(map(tuple, hashes))), 1)
+
+    def test_verify_kernels(self):
+        arguments = ["verify", self.model, "--input", self.input, "--json"]
+        kernels = json.loads(self.expect(0, *arguments).stdout)["kernels"]
+        self.assertGreater(len(kernels), 0)
+        self.assertEqual({k["threads"] for k in kernels}, {1, 4})
+        self.assertEqual(sum(k["differing"] for k in kernels), 0)
+        some = json.loads(self.expect(0, *arguments, "--isa", "sse2").stdout)["kernels"]
+        self.assertEqual({k["isa"] for k in some}, {"sse2"})
+        self.expect(2, *arguments, "--isa", "z80", message="z80")
 
     # 2: wrong usage
 

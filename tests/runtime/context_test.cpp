@@ -208,6 +208,34 @@ TEST(Context, ReferenceBackendGivesTheSameBits) {
   }
 }
 
+// A shape that comes with an input's values.
+TEST(Context, ShapesKnownOnlyWhenTheModelRuns) {
+  properties::SmallGraph g;
+  g.inputs.push_back({"x", {DType::float32, {2, 6}, {}}});
+  g.inputs.push_back({"shape", {DType::int64, {2}, {}}});
+  g.nodes.push_back({"Reshape", {"x", "shape"}, "y", {}, {}, {}, {}});
+  g.outputs = {"y"};
+  const std::string text = properties::to_onnx(g);
+  const Model model = Model::load(std::as_bytes(std::span(text)));
+  CompileOptions options;
+  options.backend = "cpu";
+  EXPECT_THROW(Executable::compile(model, options), Error);
+  Context context(Executable::compile(model));
+  const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{3, 4}, {12, 1}, {4, 3}}) {
+    const NamedTensors inputs{{"x", Tensor::of<float>(DType::float32, {2, 6}, x)},
+                              {"shape", Tensor::of<std::int64_t>(DType::int64, {2}, shape)}};
+    const Tensor y = context.run(inputs).at(0);
+    expect_identical(y, interpret(model, inputs).at(0), "reshaped");
+    std::vector<std::byte> memory(y.bytes().size());
+    const std::vector<TensorView> views{inputs.at("x"), inputs.at("shape")};
+    const MutableTensorView out{DType::float32, y.shape(), memory};
+    context.run(views, {&out, 1});
+    EXPECT_TRUE(std::equal(memory.begin(), memory.end(), y.data()));
+    EXPECT_THROW(context.output_types(views), Error);
+  }
+}
+
 TEST(Context, AKernelThatIsPreferredServes) {
   const Model model = open_model();
   CompileOptions options;
