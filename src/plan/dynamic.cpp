@@ -16,20 +16,6 @@ using numerics::Rational;
 
 constexpr std::int64_t kSlots = 16;  // shares of the work, each with its own range
 
-// x + bias exactly: their rounded sum and what it lost.
-struct Sum {
-  double high, low;
-  Sum(float x, float bias) {
-    const auto a = static_cast<double>(x);
-    const auto b = static_cast<double>(bias);
-    high = a + b;
-    const double t = high - a;
-    low = (a - (high - t)) + (b - t);
-  }
-  bool operator<(const Sum& o) const { return high < o.high || (high == o.high && low < o.low); }
-  Rational exact() const { return Rational::from_double(high) + Rational::from_double(low); }
-};
-
 class DynamicKernel final : public Kernel {
  public:
   kernels::DynamicFunctions functions{};
@@ -90,22 +76,22 @@ class DynamicKernel final : public Kernel {
 
   // Scale and zero point (contract section 8) of the range found.
   kernels::DynamicQuantize quantization(const float* least, const float* greatest) const {
-    Sum lo(0, 0);
-    Sum hi(0, 0);
+    float lo = 0;
+    float hi = 0;
     for (std::int64_t k = 0; k < kSlots; ++k) {
       for (std::int64_t c = 0; c < shape.channels; ++c) {
         const float from = least[k * lanes() + c];
         const float to = greatest[k * lanes() + c];
         if (from > to) continue;  // an empty share
-        if (std::isinf(from) || std::isinf(to)) fail("has a range that gives no usable scale");
-        const Sum a(from, bias[static_cast<std::size_t>(c)]);
-        const Sum z(to, bias[static_cast<std::size_t>(c)]);
-        if (a < lo && !relu) lo = a;
-        if (hi < z) hi = z;
+        // Adding and rounding keep the order: the sums' range is that of the ends.
+        lo = std::min(lo, from + bias[static_cast<std::size_t>(c)]);
+        hi = std::max(hi, to + bias[static_cast<std::size_t>(c)]);
       }
     }
-    const Rational start = lo.exact();
-    const Rational range = hi.exact() - start;
+    if (relu) lo = 0;
+    if (std::isinf(lo) || std::isinf(hi)) fail("has a range that gives no usable scale");
+    const Rational start = Rational::from_double(static_cast<double>(lo));
+    const Rational range = Rational::from_double(static_cast<double>(hi)) - start;
     const Rational wanted = range.is_zero() ? Rational::ratio(1, 255) : range / Rational(255);
     const double scale = numerics::round_to(wanted, numerics::format_of(DType::float32));
     if (!(scale > 0) || std::isinf(scale)) fail("has a range that gives no usable scale");
@@ -120,8 +106,10 @@ class DynamicKernel final : public Kernel {
     return q;
   }
 
-  static std::int32_t exact(float x, float bias, float scale) {
-    const mpz_class r = (Sum(x, bias).exact() / Rational::from_double(static_cast<double>(scale))).round_half_even();
+  static std::int32_t exact(float u, float scale) {
+    const Rational quotient =
+        Rational::from_double(static_cast<double>(u)) / Rational::from_double(static_cast<double>(scale));
+    const mpz_class r = quotient.round_half_even();
     return r > 256 ? 256 : (r < -256 ? -256 : static_cast<std::int32_t>(r.get_si()));
   }
 };

@@ -70,7 +70,8 @@ class Reading {
       const Reading inner(*node.body, ends_of(node));
       for (const ir::ValueId id : node.body->inputs) wanted.push_back(id.present() && inner.unrounded[id.index]);
     }
-    const bool quantizes = node.op_type == "QuantizeLinear" || node.op_type == "DynamicQuantizeLinear";
+    // DynamicQuantizeLinear reads like any operator (contract section 8).
+    const bool quantizes = node.op_type == "QuantizeLinear";
     bool beyond = false;
     for (const ir::ValueId id : node.outputs) beyond = beyond || (id.present() && unrounded[id.index]);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -17,11 +17,15 @@ std::vector<double> floats(Draw& d, std::int64_t count) {
     if (style == 1) x = std::fabs(x);                                   // one-sided
     if (style == 2) x = static_cast<double>(d.between(-510, 255)) / 2;  // quotients at ties
     if (style == 3) x = 0;
+    if (style == 0) x /= 3 * static_cast<double>(d.between(1, 100));
     if (style == 4) x *= 1e-3 * static_cast<double>(d.between(1, 1000));
     v.push_back(static_cast<double>(static_cast<float>(x)));
   }
   return v;
 }
+
+// A float that fills its mantissa.
+double real(Draw& d) { return static_cast<double>(static_cast<float>(d.real() / 17 + 0.01)); }
 
 TEST(Dynamic, Quantize) {
   std::mt19937_64 random(20261601);
@@ -54,7 +58,7 @@ properties::SmallGraph draw_chain(Draw& d) {
   add_dynamic(g, "x", "q");
   const DType wt = d.byte();
   g.constants.push_back({"w", d.tensor(wt, {out, channels, kh, kw})});
-  g.constants.push_back({"ws", d.number(DType::float32, d.scale())});
+  g.constants.push_back({"ws", d.number(DType::float32, real(d))});
   std::vector<std::string> inputs{"q", "w", "q_zero"};
   if (d.coin()) {
     g.constants.push_back({"wz", d.zero_point(wt)});
@@ -73,7 +77,7 @@ properties::SmallGraph draw_chain(Draw& d) {
   g.nodes.push_back({"Mul", {"cast", "scale"}, "y", {}, {}, {}, {}});
   const bool one = d.pick({0, 0, 1}) == 1;
   std::vector<double> bias;
-  for (std::int64_t i = 0; i < (one ? 1 : out); ++i) bias.push_back(d.real() / 8);
+  for (std::int64_t i = 0; i < (one ? 1 : out); ++i) bias.push_back(real(d));
   g.constants.push_back({"b", {DType::float32, {one ? 1 : out, 1, 1}, bias}});
   g.nodes.push_back({"Add", {"y", "b"}, "z", {}, {}, {}, {}});
   std::string last = "z";

@@ -1,5 +1,5 @@
-// Quantisation with the range of the tensor at hand: float32(float32(x) * scale) + bias, Relu, MaxPool, then
-// DynamicQuantizeLinear, which reads the sum unrounded.
+// Quantisation with the range of the tensor at hand: float32(float32(x) * scale) + bias, rounded to float32, Relu,
+// MaxPool, then DynamicQuantizeLinear.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct DynamicFunctions {
                  float* greatest, std::int64_t first, std::int64_t last);
   /// The range of the elements [first, last) of a tensor that is quantized as it is; least and greatest are one each.
   bool (*range)(const float* in, float* least, float* greatest, std::int64_t first, std::int64_t last);
-  /// out[i] = clamp(round_half_even(u / scale) + zero, 0, 255) for pixels [first, last), u = in[i] + bias[channel], at
-  /// least 0 if `relu`.
+  /// out[i] = clamp(round_half_even(u / scale) + zero, 0, 255) for pixels [first, last), u = float32(in[i] +
+  /// bias[channel]), at least 0 if `relu`.
   void (*quantize)(const struct DynamicQuantize& q, const float* in, std::uint8_t* out, std::int64_t first,
                    std::int64_t last);
 };
@@ -40,12 +40,12 @@ struct DynamicQuantize {
   bool relu = false;
   float scale = 1;
   std::int32_t zero = 0;
-  /// round_half_even((x + bias) / scale) by exact arithmetic, limited to [-256, 256].
-  std::int32_t (*exact)(float x, float bias, float scale) = nullptr;
+  /// round_half_even(u / scale) by exact arithmetic, limited to [-256, 256].
+  std::int32_t (*exact)(float u, float scale) = nullptr;
 };
 
-/// One result, in double where its bound allows.
-std::int32_t dynamic_quantize_one(const DynamicQuantize& q, float x, float bias);
+/// round_half_even(u / scale), in double where its bound allows.
+std::int32_t dynamic_quantize_one(const DynamicQuantize& q, float u);
 
 DynamicFunctions dynamic_portable();
 DynamicFunctions dynamic_avx512();
