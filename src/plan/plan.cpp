@@ -8,6 +8,7 @@
 
 #include "interpreter/interpreter.hpp"
 #include "plan/dynamic_group.hpp"
+#include "plan/nan_checks.hpp"
 #include "plan/storable.hpp"
 
 namespace halfeven::plan {
@@ -77,7 +78,7 @@ class ConvertKernel final : public Kernel {
 class Planner {
  public:
   Planner(ir::Graph graph, PlanOptions options) : options_(std::move(options)) {
-    plan_.graph = group_dynamic(std::move(graph));
+    plan_.graph = group_dynamic(drop_nan_checks(std::move(graph)));
     facts_ = ops::validate(plan_.graph);
     storable_ = storable(plan_.graph);
     forms_.assign(g().values.size(), Form{});
