@@ -12,6 +12,15 @@ namespace {
 constexpr std::int64_t kStrip = 48;  // pixels at once
 constexpr std::int64_t kSlots = 16;  // strips that may be under work at once
 
+// memcpy, without its call where a few bytes are all there is.
+inline void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
+  if (bytes > 8) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (std::size_t k = 0; k < bytes; ++k) to[k] = from[k];
+}
+
 class ConvIntegerKernel final : public Kernel {
  public:
   kernels::MatMulFunctions functions{};
@@ -95,14 +104,14 @@ class ConvIntegerKernel final : public Kernel {
       const bool exists = iy >= 0 && iy < height;
       const std::uint8_t* line = in + (n * height + iy) * width * channels;
       if (exists && inside) {
-        std::memcpy(row, line + x * channels, bytes * static_cast<std::size_t>(kernel_w));
+        copy(row, line + x * channels, bytes * static_cast<std::size_t>(kernel_w));
         row += kernel_w * channels;
         continue;
       }
       for (std::int64_t kx = 0; kx < kernel_w; ++kx, row += channels) {
         const std::int64_t ix = x + kx * dilation_w;
         if (exists && ix >= 0 && ix < width) {
-          std::memcpy(row, line + ix * channels, bytes);
+          copy(row, line + ix * channels, bytes);
         } else {
           std::memset(row, fill, bytes);
         }
