@@ -9,7 +9,7 @@
 namespace halfeven::plan {
 namespace {
 
-constexpr std::int64_t kStrip = 48;  // pixels at once
+constexpr std::int64_t kStrip = 50;  // pixels at once
 constexpr std::int64_t kSlots = 16;  // strips that may be under work at once
 
 // memcpy, without its call where a few bytes are all there is.
