@@ -10,6 +10,8 @@
 #include "plan/lower.hpp"
 #include "plan/memory.hpp"
 #include "plan/selftest.hpp"
+#include "plan/dynamic_group.hpp"
+#include "plan/nan_checks.hpp"
 #include "plan/storable.hpp"
 
 namespace halfeven::plan {
@@ -81,7 +83,7 @@ class ConvertKernel final : public Kernel {
 class Planner {
  public:
   Planner(ir::Graph graph, PlanOptions options) : options_(std::move(options)) {
-    plan_.graph = std::move(graph);
+    plan_.graph = group_dynamic(drop_nan_checks(std::move(graph)));
     facts_ = ops::validate(plan_.graph);
     storable_ = storable(plan_.graph);
     forms_.assign(g().values.size(), Form{});

@@ -125,6 +125,7 @@ std::string to_onnx(const SmallGraph& graph) {
     node.set_name(n.op + " of " + n.output);
     for (const std::string& name : n.inputs) node.add_input(name);
     node.add_output(n.output);
+    for (const std::string& name : n.more_outputs) node.add_output(name);
     for (const auto& [name, v] : n.floats) attribute(node, name, 1).set_f(v);
     for (const auto& [name, v] : n.integers) attribute(node, name, 2).set_i(v);
     for (const auto& [name, v] : n.strings) attribute(node, name, 3).set_s(v);
