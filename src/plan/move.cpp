@@ -167,7 +167,8 @@ class Planner {
  private:
   static bool is_view(const MoveNest& nest, std::int64_t size) {
     return nest.from == 0 && nest.to == 0 &&
-           (size == 1 || (nest.loops == 1 && nest.loop[0].from == 1 && nest.loop[0].to == 1));
+           (size == 1 ||
+            (nest.loops == 1 && nest.loop[0].from == 1 && nest.loop[0].to == 1 && nest.loop[0].length == size));
   }
 
   bool all_have_channels() const {

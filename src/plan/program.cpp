@@ -56,14 +56,22 @@ ops::BoundBody body_at(const Site& site) {
   return ops::bind_body(*body, types, constants, constant);
 }
 
-Tensor evaluate_codes(const Site& site, const ops::BoundBody& body, ir::ValueId value, std::size_t leaf) {
+Tensor evaluate_codes(const Site& site, const ops::BoundBody& body, ir::ValueId value, std::size_t leaf,
+                      std::int64_t channels) {
   ir::Graph g = body.graph;
   for (ir::Value& v : g.values) v = {v.name, DType::undefined, std::nullopt, {}};
   const ir::ValueId source = body.graph.inputs[leaf];
   const DType type = body.graph.value(source).dtype;
   std::vector<std::int64_t> codes;
   for (std::int64_t q = integer_min(type); q <= integer_max(type); ++q) codes.push_back(q);
-  const Shape shape{static_cast<std::int64_t>(codes.size())};
+  Shape shape{static_cast<std::int64_t>(codes.size())};
+  if (channels > 1) {  // every code in every channel
+    shape.resize(body.graph.value(source).shape->size(), 1);
+    shape[1] = channels;
+    std::vector<std::int64_t> repeated;
+    for (const std::int64_t q : codes) repeated.insert(repeated.end(), static_cast<std::size_t>(channels), q);
+    codes = std::move(repeated);
+  }
   g.value(source) = {g.value(source).name, type, shape, {}};
   g.inputs = {source};
   std::set<ir::ValueId> needed{value};
@@ -185,6 +193,40 @@ class Compiler {
   std::optional<std::size_t> code_of(ir::ValueId id) {
     const Source& s = sources_[id.index];
     return s.kind == Source::Kind::code ? std::optional(s.input) : std::nullopt;
+  }
+
+  /// All nodes are elementwise, all inputs constants with one entry or one for each channel, but one of 8 bits.
+  std::optional<DecidingCode> channel_code(const Shape& out) {
+    std::optional<DecidingCode> found;
+    Shape lane(out.size(), 1);
+    lane[1] = out[1];
+    for (std::size_t k = 0; k < g_.inputs.size(); ++k) {
+      const ir::ValueId id = site_.node.inputs[k];
+      if (!id.present()) continue;
+      if (const Tensor* t = site_.constant(id)) {
+        if (t->size() != 1 && t->shape() != lane && t->shape() != Shape(lane.begin() + 1, lane.end()) &&
+            t->shape() != Shape{out[1]}) {
+          return std::nullopt;
+        }
+        continue;
+      }
+      if (found || !is_byte(site_.dtype(id)) || site_.shape(id) != out) return std::nullopt;
+      found = DecidingCode{k, out[1]};
+    }
+    for (const ir::Node& n : g_.nodes) {
+      if (!served(n) && n.op_type != "BatchNormalization") return std::nullopt;
+      // A list of one entry a channel that is broadcast as it is lies along the last axis.
+      const bool lists = n.op_type == "BatchNormalization" || n.op_type == "DequantizeLinear";
+      if (n.op_type == "DequantizeLinear" && ir::int_attribute(n, "axis", 1) != 1 && constant(n.inputs[1]) != nullptr &&
+          constant(n.inputs[1])->size() != 1) {
+        return std::nullopt;
+      }
+      for (const ir::ValueId id : n.inputs) {
+        const Tensor* t = id.present() ? constant(id) : nullptr;
+        if (!lists && t != nullptr && t->rank() == 1 && t->size() != 1) return std::nullopt;
+      }
+    }
+    return found;
   }
 
   std::optional<std::size_t> computed_code(ir::ValueId id) {
@@ -832,13 +874,18 @@ class Compiler {
 
 }  // namespace
 
-std::optional<std::size_t> only_code(const Site& site, const ops::BoundBody& body) {
+std::optional<DecidingCode> only_code(const Site& site, const ops::BoundBody& body) {
   Program unused;
   Compiler compiler(site, body, unused);
   compiler.find_sources();
-  const auto code = compiler.code_of(body.graph.outputs[0]);
-  if (!code || site.shape(site.node.inputs[*code]) != site.shape(site.node.outputs[0])) return std::nullopt;
-  return code;
+  const Shape& shape = site.shape(site.node.outputs[0]);
+  if (const auto code = compiler.code_of(body.graph.outputs[0])) {
+    if (site.shape(site.node.inputs[*code]) == shape) return DecidingCode{*code, 1};
+    return std::nullopt;
+  }
+  // Constants with an entry for each channel, of a tensor with pixels.
+  if (shape.size() < 3 || shape[1] > 256 || shape[1] < 2) return std::nullopt;
+  return compiler.channel_code(shape);
 }
 
 std::optional<std::size_t> code_behind(const Site& site, const ops::BoundBody& body, ir::ValueId value) {

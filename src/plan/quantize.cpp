@@ -9,8 +9,6 @@
 namespace halfeven::plan {
 namespace {
 
-using numerics::Rational;
-
 class QuantizeKernel final : public Kernel {
  public:
   kernels::QuantizeFloats q;
@@ -36,12 +34,6 @@ class QuantizeKernel final : public Kernel {
                   node);
     }
   }
-
-  static std::int32_t exact(float x, float scale) {
-    const Rational quotient =
-        Rational::from_double(static_cast<double>(x)) / Rational::from_double(static_cast<double>(scale));
-    return static_cast<std::int32_t>(quotient.round_half_even().get_si());
-  }
 };
 
 }  // namespace
@@ -49,7 +41,7 @@ class QuantizeKernel final : public Kernel {
 Offer make_quantize(const Site& site) {
   const ir::Node& node = site.node;
   if (node.op_type != "QuantizeLinear" || node.body) return refuse("is no QuantizeLinear");
-  if (!site.graph.is_input(node.inputs[0])) return refuse("quantizes a computed tensor");
+  // Only a stored tensor gets here, whose values are floats; a dequantized one is none.
   const DType type = site.graph.value(node.outputs[0]).dtype;
   const Tensor* s = site.constant(node.inputs[1]);
   const Tensor* z = node.inputs.size() > 2 && node.inputs[2].present() ? site.constant(node.inputs[2]) : nullptr;
@@ -65,7 +57,6 @@ Offer make_quantize(const Site& site) {
   kernel->q.zero += bias;
   kernel->q.lo = static_cast<std::int32_t>(integer_min(type)) + bias;
   kernel->q.hi = static_cast<std::int32_t>(integer_max(type)) + bias;
-  kernel->q.exact = QuantizeKernel::exact;
   const bool wide = site.isa == Isa::avx512;
   kernel->function = wide ? kernels::quantize_avx512 : kernels::quantize_portable;
   kernel->size = elements(site.shape(node.outputs[0]));
