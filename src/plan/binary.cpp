@@ -31,10 +31,10 @@ class BinaryKernel final : public Kernel {
   }
 };
 
-// [1, C, 1, 1] beside [N, C, H, W] with N == 1: one element for each channel, which repeats when channels lie last.
+// [N or 1, C, 1, 1] beside [N, C, H, W]: one element for each channel, which repeats when channels lie last.
 bool repeats_by_channel(const Shape& small, const Shape& large) {
-  return small.size() == 4 && large.size() == 4 && small[0] == 1 && small[2] == 1 && small[3] == 1 &&
-         small[1] == large[1];
+  return small.size() == 4 && large.size() == 4 && (small[0] == 1 || small[0] == large[0]) && small[2] == 1 &&
+         small[3] == 1 && small[1] == large[1];
 }
 
 }  // namespace
@@ -68,6 +68,7 @@ Offer make_binary(const Site& site) {
       kernel->operands.b_period = 1;
     } else if (repeats_by_channel(site.shape(b.id), out) && layout == Layout::channels_last) {
       kernel->operands.b_period = static_cast<std::size_t>(out[1]);
+      if (site.shape(b.id)[0] != 1) kernel->operands.b_span = static_cast<std::size_t>(out[1] * out[2] * out[3]);
     } else {
       return refuse("broadcasts an operand in a way that no kernel has");
     }

@@ -557,7 +557,8 @@ class Compiler {
     } else if (n->op_type == "DequantizeLinear") {
       r = dequantize(*n);
       unrounded_[id] = r;
-    } else if (const auto code = sources_[id.index]; code.kind == Source::Kind::code && code.depth > 0) {
+    } else if (const auto code = sources_[id.index];
+               code.kind == Source::Kind::code && code.depth > 0 && !is_cheap(*n, code)) {
       r = table(id, code.input);
     } else if (passes(*n)) {
       r = pass(*n, rounded(n->inputs[0]));
@@ -568,6 +569,12 @@ class Compiler {
     }
     rounded_[id] = r;
     return r;
+  }
+
+  // One sum or product on each element costs less than looking it up.
+  bool is_cheap(const ir::Node& n, const Source& code) const {
+    const bool full = site_.shape(site_.node.inputs[code.input]) == out_shape_;
+    return full && code.depth == 1 && (n.op_type == "Add" || n.op_type == "Sub" || n.op_type == "Mul");
   }
 
   // As QuantizeLinear sees it.
