@@ -7,7 +7,7 @@
 
 #include "interpreter/interpreter.hpp"
 #include "numerics/format.hpp"
-#include "ops/common.hpp"
+#include "ops/formulas.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -704,26 +704,61 @@ class Compiler {
       s.p1 = static_cast<double>(reader.get_float("beta", 0.5F));
       return finish(s, x.invariant, Known{-1000, 0, 1000}, false, wants_pair);
     }
-    if (n.op_type == "Sigmoid" && !wants_pair) {
+    if (n.op_type == "Reciprocal") {
+      const Register one = load_constant({1.0}, {});
+      const Register x = unary(FusedOp::divide);
+      s.b = x.number;
+      s.a = one.number;
+      return arithmetic(s, one, x, wants_pair);
+    }
+    const auto f = function_of(n, reader);
+    if (f != nullptr) {
+      // QuantizeLinear would have to look beyond the float32.
+      if (wants_pair) throw Refusal{"quantizes a function of more than one 8-bit tensor"};
       const Register x = unary(FusedOp::function);
-      s.function = sigmoid;
-      return emit(s, false, x.invariant, {-149, 0, 24});
+      s.function = f;
+      return emit(s, false, x.invariant, Known{});
     }
     throw Refusal{n.op_type + " is no operator of the kernel"};
   }
 
+  // f(x) rounded to float32: with a bound on the error, and exactly where the bound leaves it open.
   template <class F>
   static double decided(double x, F f) {
-    if (x != x) return x;
+    if (x != x) return std::numeric_limits<double>::quiet_NaN();
     const numerics::Approx y = f(numerics::Approx{x, 0});
-    if (std::isfinite(y.err)) {
-      const auto low = static_cast<float>(y.mid - y.err);
-      if (low == static_cast<float>(y.mid + y.err)) return static_cast<double>(low) + 0.0;
+    if (std::isfinite(y.mid) && std::isfinite(y.err)) {
+      const auto low = static_cast<float>(std::nextafter(y.mid - y.err, -HUGE_VAL));
+      const auto high = static_cast<float>(std::nextafter(y.mid + y.err, HUGE_VAL));
+      if (low == high) return static_cast<double>(low) + 0.0;
     }
-    return numerics::round_to(f(Real::from_double(x)), numerics::format_of(DType::float32));
+    const double exact = numerics::round_to(f(Real::from_double(x)), numerics::format_of(DType::float32));
+    return exact != exact ? std::numeric_limits<double>::quiet_NaN() : exact + 0.0;
   }
-  static double sigmoid(double x) {
-    return decided(x, [](const auto& v) { return numerics::sigmoid(v); });
+
+  using Function = double (*)(double);
+  static Function function_of(const ir::Node& n, const ops::NodeReader& reader) {
+    static const std::map<std::string, Function> functions{
+        {"Sigmoid", [](double x) { return decided(x, [](const auto& v) { return sigmoid(v); }); }},
+        {"Tanh", [](double x) { return decided(x, [](const auto& v) { return tanh(v); }); }},
+        {"Erf", [](double x) { return decided(x, [](const auto& v) { return erf(v); }); }},
+        {"Exp", [](double x) { return decided(x, [](const auto& v) { return ops::decaying_exp(v); }); }},
+        {"Sqrt", [](double x) { return decided(x, [](const auto& v) { return sqrt(v); }); }},
+        {"HardSwish",
+         [](double x) {
+           return decided(x, []<class N>(const N& v) -> N {
+             const N part = v / numerics::number<N>(6.0) + numerics::number<N>(0.5);
+             return v * max(numerics::number<N>(0.0), min(numerics::number<N>(1.0), part));
+           });
+         }},
+        {"Gelu", [](double x) {
+           return decided(x, []<class N>(const N& v) -> N {
+             return v * numerics::number<N>(0.5) * (numerics::number<N>(1.0) + erf(v * sqrt(numerics::number<N>(0.5))));
+           });
+         }}};
+    if (n.op_type == "Gelu" && reader.get_string("approximate", "none") != "none") return nullptr;
+    const auto at = functions.find(n.op_type);
+    return at == functions.end() ? nullptr : at->second;
   }
 
   Register arithmetic(FusedStep s, const Register& a, const Register& b, bool wants_pair) {

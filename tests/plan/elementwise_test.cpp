@@ -82,7 +82,7 @@ class Chain {
         return node("BatchNormalization",
                     {x, parameters("w", false), parameters("b", false), parameters("m", false), parameters("v", true)});
       }
-      default: return node("HardSwish", {x});
+      default: return node(d.pick({"HardSwish", "Tanh", "Erf", "Exp", "Sqrt", "Reciprocal", "Gelu"}), {x});
     }
   }
 
