@@ -86,9 +86,11 @@ Offer make_binary(const Site& site) {
   kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second, bound,
                                                             product ? 0.0 : 510.0, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
-  const bool wide = site.isa == Isa::avx512;
-  kernel->function = product ? (wide ? kernels::multiply_avx512 : kernels::multiply_portable)
-                             : (wide ? kernels::add_avx512 : kernels::add_portable);
+  switch (site.isa) {
+    case Isa::sse2: kernel->function = product ? kernels::multiply_portable : kernels::add_portable; break;
+    case Isa::avx2: kernel->function = product ? kernels::multiply_avx2 : kernels::add_avx2; break;
+    default: kernel->function = product ? kernels::multiply_avx512 : kernels::add_avx512; break;
+  }
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);
   kernel->first = input_of(site.node, a.id);

@@ -77,18 +77,15 @@ __m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, 
 }  // namespace
 
 void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last) {
-  run(
-      in, q, out, first, last,
+  run(in, q, out, first, last,
       [&](__m512i a, __m512i b, const RequantizeLanes& lanes) { return sum_lanes(q, lanes, a, b, true); });
 }
 
 void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                      std::size_t last) {
-  run(
-      in, q, out, first, last,
-      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) {
-        return sum_lanes(q, lanes, _mm512_mullo_epi32(a, b), b, false);
-      });
+  run(in, q, out, first, last, [&](__m512i a, __m512i b, const RequantizeLanes& lanes) {
+    return sum_lanes(q, lanes, _mm512_mullo_epi32(a, b), b, false);
+  });
 }
 
 }  // namespace halfeven::kernels
