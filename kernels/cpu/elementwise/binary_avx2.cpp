@@ -39,10 +39,7 @@ void block(const BinaryOperands& in, const Requantize& q, const std::uint8_t* b,
     y[k] = static_cast<std::int32_t>(r) + zero;
   }
   for (std::size_t k = 0; k < n; ++k) out[first + k] = static_cast<std::uint8_t>(y[k]);
-  if (open == 0) return;
-  for (std::size_t k = 0; k < n; ++k) {
-    out[first + k] = static_cast<std::uint8_t>(kProduct ? requantize(q, 0, u[k] * v[k]) : requantize(q, 0, u[k], v[k]));
-  }
+  if (open != 0) (kProduct ? multiply_portable : add_portable)(in, q, out, first, first + n);
 }
 
 template <bool kProduct>

@@ -19,7 +19,7 @@ std::size_t quantize_portable(const QuantizeFloats& q, const float* in, std::uin
       const double below = std::floor(t);
       const double tie = (below + 0.5) * scale;
       const double side = scale < 0 ? tie - x : x - tie;
-      const bool odd = std::fmod(below, 2.0) != 0;
+      const bool odd = (static_cast<std::int64_t>(below) & 1) != 0;
       r = side > 0 || (side == 0 && odd) ? below + 1 : below;
     }
     out[i] = static_cast<std::uint8_t>(std::clamp(static_cast<std::int32_t>(r) + q.zero, q.lo, q.hi));
