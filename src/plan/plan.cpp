@@ -7,11 +7,11 @@
 #include <halfeven/error.hpp>
 
 #include "interpreter/interpreter.hpp"
+#include "plan/dynamic_group.hpp"
 #include "plan/lower.hpp"
 #include "plan/memory.hpp"
-#include "plan/selftest.hpp"
-#include "plan/dynamic_group.hpp"
 #include "plan/nan_checks.hpp"
+#include "plan/selftest.hpp"
 #include "plan/storable.hpp"
 
 namespace halfeven::plan {

@@ -39,9 +39,15 @@ class Reading {
     return ends;
   }
 
+  // Bodies may leave types out; a type not known counts as float32, which stores less, never more.
+  static DType type_of(const ir::Graph& graph, ir::ValueId id) {
+    const DType type = graph.value(id).dtype;
+    return type == DType::undefined ? DType::float32 : type;
+  }
+
   static bool passes(const ir::Graph& graph, const ir::Node& node, std::size_t i) {
-    const DType from = graph.value(node.inputs[i]).dtype;
-    return is_float(from) && ops::passes_on(ops::operator_of(graph, node), i, from, graph.value(node.outputs[0]).dtype);
+    const DType from = type_of(graph, node.inputs[i]);
+    return is_float(from) && ops::passes_on(ops::operator_of(graph, node), i, from, type_of(graph, node.outputs[0]));
   }
 
   void forward(const ir::Graph& graph, const ir::Node& node) {
@@ -78,9 +84,7 @@ class Reading {
       const ir::ValueId id = node.inputs[i];
       if (!id.present()) continue;
       read_by_node[id.index] = true;
-      const bool more =
-          node.body ? wanted[i]
-                    : ((quantizes && i == 0) || (beyond && is_float(graph.value(id).dtype) && passes(graph, node, i)));
+      const bool more = node.body ? wanted[i] : ((quantizes && i == 0) || (beyond && passes(graph, node, i)));
       if (more) unrounded[id.index] = true;
     }
   }
