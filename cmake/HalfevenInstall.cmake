@@ -17,4 +17,5 @@ install(FILES
   ${PROJECT_BINARY_DIR}/halfeven-config.cmake
   ${PROJECT_BINARY_DIR}/halfeven-config-version.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindMPFR.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/FindoneDNN.cmake
   DESTINATION ${HALFEVEN_PACKAGE_DIR})

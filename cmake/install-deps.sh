@@ -15,6 +15,7 @@ build=(
   libssl-dev                          # SHA-256
   libfmt-dev                          # messages
   libcli11-dev nlohmann-json3-dev     # the command
+  libdnnl-dev                         # convolutions on processors with AMX
   libpng-dev libjpeg-dev zlib1g-dev   # its pictures and .npz files
 )
 test=(

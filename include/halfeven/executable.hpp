@@ -28,7 +28,10 @@ struct CompileOptions {
   /// variable HALFEVEN_ISA says, else the best that this processor has. Changes no bit.
   std::string isa;
   std::vector<std::string> kernels;  ///< names of kernels to be preferred where they serve (kernel_names() lists them)
-  Limits limits;                     ///< tensor_bytes bounds every tensor, and the memory between steps
+  /// For measuring what exactness costs, and for nothing else: convolutions round in float32 without checking, so
+  /// results may be off by one.
+  bool plain_rounding = false;
+  Limits limits;  ///< tensor_bytes bounds every tensor, and the memory between steps
 };
 
 /// Name, instruction set and operators of every kernel, those that are preferred first.

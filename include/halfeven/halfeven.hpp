@@ -260,8 +260,9 @@ struct VerifyReport {
 };
 
 /// Proves by computing that the passes change no bit, that every kernel gives the interpreter's bits on every
-/// instruction set that this processor has, and that the two contracts differ only where they may (contract section 3). Needs at least one set of inputs, given or random. Throws Error{usage} for an unknown pass or an option
-/// without a meaning, Error{input} as interpret() does.
+/// instruction set that this processor has, and that the two contracts differ only where they may (contract section 3).
+/// Needs at least one set of inputs, given or random. Throws Error{usage} for an unknown pass or an option without a
+/// meaning, Error{input} as interpret() does.
 VerifyReport verify(const Model& model, const std::vector<NamedTensors>& inputs, const VerifyOptions& options = {});
 
 /// The version of the library: "0.1.0".

@@ -278,6 +278,7 @@ class Maker {
       }
       return site_.shape(site_.node.inputs[*code]) == *g_.value(x).shape;
     }
+    if (before->op_type == "Relu" && node_of(before->inputs[0]) != nullptr) return read_relu(*before, refusal);
     refusal = "averages what it computes from several tensors";
     if (before->op_type != "DequantizeLinear") return false;
     const auto at = input_of_node(before->inputs[0]);
@@ -301,6 +302,31 @@ class Maker {
       case DType::int16: k.source = kernels::PoolType::s16; return true;
       default: return false;
     }
+  }
+
+  // Relu of a dequantized 8-bit tensor: a table, too, of dequantized numbers, which nobody rounds.
+  bool read_relu(const ir::Node& relu, std::string& refusal) {
+    AverageKernel& k = *kernel_;
+    const ir::Node* d = node_of(relu.inputs[0]);
+    const auto at = input_of_node(d->inputs[0]);
+    const Tensor* scale = constant(*d, 1);
+    const Tensor* zero = constant(*d, 2);
+    const bool has_zero = d->inputs.size() > 2 && d->inputs[2].present();
+    refusal = "averages what it computes from several tensors";
+    if (d->op_type != "DequantizeLinear" || !at || scale == nullptr || scale->size() != 1 ||
+        (has_zero && (zero == nullptr || zero->size() != 1)) || site_.constant(site_.node.inputs[*at]) != nullptr ||
+        !is_byte(site_.dtype(site_.node.inputs[*at]))) {
+      return false;
+    }
+    const DType type = site_.dtype(site_.node.inputs[*at]);
+    const double s = numerics::decode_float(scale->dtype(), scale->data(), 0);
+    const std::int64_t z = zero == nullptr ? 0 : ops::integers(*zero)[0];
+    k.input = *at;
+    k.source = kernels::PoolType::table;
+    for (std::int64_t q = integer_min(type); q <= integer_max(type); ++q) {
+      k.table.push_back(std::max(0.0, static_cast<double>(q - z) * s));
+    }
+    return true;
   }
 
   // Whether sums of entries fit a double: all are multiples of one power of two.

@@ -31,10 +31,10 @@ class BinaryKernel final : public Kernel {
   }
 };
 
-// [1, C, 1, 1] beside [N, C, H, W] with N == 1: one element for each channel, which repeats when channels lie last.
+// [N or 1, C, 1, 1] beside [N, C, H, W]: one element for each channel, which repeats when channels lie last.
 bool repeats_by_channel(const Shape& small, const Shape& large) {
-  return small.size() == 4 && large.size() == 4 && small[0] == 1 && small[2] == 1 && small[3] == 1 &&
-         small[1] == large[1];
+  return small.size() == 4 && large.size() == 4 && (small[0] == 1 || small[0] == large[0]) && small[2] == 1 &&
+         small[3] == 1 && small[1] == large[1];
 }
 
 }  // namespace
@@ -69,6 +69,7 @@ Offer make_binary(const Site& site) {
       kernel->operands.b_period = 1;
     } else if (repeats_by_channel(site.shape(b.id), out) && layout == Layout::channels_last) {
       kernel->operands.b_period = static_cast<std::size_t>(out[1]);
+      if (site.shape(b.id)[0] != 1) kernel->operands.b_span = static_cast<std::size_t>(out[1] * out[2] * out[3]);
     } else {
       return refuse("broadcasts an operand in a way that no kernel has");
     }
@@ -86,9 +87,11 @@ Offer make_binary(const Site& site) {
   kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second,
                                                             std::vector{bound}, product ? 0.0 : 510.0, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
-  const bool wide = site.isa == Isa::avx512;
-  kernel->function = product ? (wide ? kernels::multiply_avx512 : kernels::multiply_portable)
-                             : (wide ? kernels::add_avx512 : kernels::add_portable);
+  switch (site.isa) {
+    case Isa::sse2: kernel->function = product ? kernels::multiply_portable : kernels::add_portable; break;
+    case Isa::avx2: kernel->function = product ? kernels::multiply_avx2 : kernels::add_avx2; break;
+    default: kernel->function = product ? kernels::multiply_avx512 : kernels::add_avx512; break;
+  }
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);
   kernel->first = input_of(site.node, a.id);

@@ -1,4 +1,4 @@
-// Elementwise groups: one loop over all their operators, or a table where an 8-bit code decides the result.
+// Elementwise groups: one loop over all their operators.
 #include <atomic>
 #include <cstring>
 
@@ -31,57 +31,6 @@ class FusedKernel final : public Kernel {
   }
 };
 
-// What a byte stands for, in results of 1, 2 or 4 bytes.
-class CodeKernel final : public Kernel {
- public:
-  std::vector<std::byte> table;
-  std::size_t input = 0;
-  std::size_t element = 4;
-  std::int64_t size = 0;
-  void run(const Buffers& b, const ParallelFor& parallel) const override {
-    const auto* in = reinterpret_cast<const std::uint8_t*>(b.in[input]);
-    parallel(size, [&](std::int64_t first, std::int64_t last) {
-      switch (element) {
-        case 1: return pick<std::uint8_t>(in, b.out[0], first, last);
-        case 2: return pick<std::uint16_t>(in, b.out[0], first, last);
-        default: return pick<std::uint32_t>(in, b.out[0], first, last);
-      }
-    });
-  }
-
- private:
-  template <class T>
-  void pick(const std::uint8_t* in, std::byte* out, std::int64_t first, std::int64_t last) const {
-    const T* from = reinterpret_cast<const T*>(table.data());
-    T* to = reinterpret_cast<T*>(out);
-    for (std::int64_t i = first; i < last; ++i) to[i] = from[in[i]];
-  }
-};
-
-Offer make_codes(const Site& site, const ops::BoundBody& body, std::size_t input) {
-  Tensor table;
-  try {
-    table = evaluate_codes(site, body, body.graph.outputs[0], input);
-  } catch (const Error& e) {
-    return refuse(std::string("some codes have no answer: ") + e.what());
-  }
-  const ir::ValueId id = site.node.inputs[input];
-  auto kernel = std::make_unique<CodeKernel>();
-  kernel->element = storage_size(table.dtype());
-  if (kernel->element != 1 && kernel->element != 2 && kernel->element != 4) return refuse("has results of 8 bytes");
-  kernel->table.assign(table.bytes().begin(), table.bytes().end());
-  if (table.dtype() == DType::int8) {
-    for (std::byte& v : kernel->table) v ^= std::byte{0x80};
-  }
-  kernel->size = elements(site.shape(id));
-  kernel->note = "a table of " + std::to_string(table.size()) + " results";
-  kernel->in_forms.resize(site.node.inputs.size());
-  kernel->in_forms[input] = byte_form(site.layout(id), site.dtype(id));
-  kernel->out_form = {site.layout(id), table.dtype() == DType::int8};
-  kernel->input = input;
-  return {std::move(kernel), ""};
-}
-
 }  // namespace
 
 Offer make_fused(const Site& site) {
@@ -92,10 +41,6 @@ Offer make_fused(const Site& site) {
     if (id.present() && !site.graph.value(id).shape) return refuse("has inputs of unknown shape");
   }
   const ops::BoundBody body = body_at(site);
-  if (const auto input = only_code(site, body)) {
-    Offer offer = make_codes(site, body, *input);
-    if (offer.kernel) return offer;
-  }
   auto kernel = std::make_unique<FusedKernel>(site);
   std::string refusal;
   if (!compile(site, body, kernel->program, refusal)) return refuse(refusal);

@@ -111,6 +111,7 @@ struct Site {
   Isa isa;                         ///< of the table's entry: the kernel may use this and nothing beyond
   const std::vector<Form>& forms;  ///< by ValueId
   int threads = 1;                 ///< how many share the work; changes no bit
+  bool plain_rounding = false;     ///< to measure what exactness costs: leave the checks out where that is easy
 
   const Tensor* constant(ir::ValueId id) const;
   const Shape& shape(ir::ValueId id) const { return *graph.value(id).shape; }

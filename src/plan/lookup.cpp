@@ -1,22 +1,100 @@
-// Tables.
+// Tables: the Table operator, and groups whose result an 8-bit code decides, alone or together with its channel.
+#include "cpu/elementwise/lookup.hpp"
+
 #include "ops/common.hpp"
+#include "plan/program.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
 namespace {
 
+// What a code stands for: codes of 1 or 2 bytes, entries of 1, 2 or 4.
 class LookupKernel final : public Kernel {
  public:
-  std::uint8_t table[256] = {};  // by the byte in byte_form
+  std::vector<std::byte> table;
+  std::size_t input = 0;
+  std::size_t code_bytes = 1;
+  std::size_t entry_bytes = 1;
   std::int64_t size = 0;
+  kernels::LookupFunction function = nullptr;  // bytes to bytes
+
   void run(const Buffers& b, const ParallelFor& parallel) const override {
-    const auto* in = reinterpret_cast<const std::uint8_t*>(b.in[0]);
-    auto* out = reinterpret_cast<std::uint8_t*>(b.out[0]);
     parallel(size, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) out[i] = table[in[i]];
+      if (code_bytes == 1 && entry_bytes == 1) {
+        function(reinterpret_cast<const std::uint8_t*>(table.data()),
+                 reinterpret_cast<const std::uint8_t*>(b.in[input]), reinterpret_cast<std::uint8_t*>(b.out[0]),
+                 static_cast<std::size_t>(first), static_cast<std::size_t>(last));
+      } else if (code_bytes == 1) {
+        from_codes<std::uint8_t>(b, first, last);
+      } else {
+        from_codes<std::uint16_t>(b, first, last);
+      }
+    });
+  }
+
+ private:
+  template <class C>
+  void from_codes(const Buffers& b, std::int64_t first, std::int64_t last) const {
+    switch (entry_bytes) {
+      case 1: return pick<C, std::uint8_t>(b, first, last);
+      case 2: return pick<C, std::uint16_t>(b, first, last);
+      default: return pick<C, std::uint32_t>(b, first, last);
+    }
+  }
+  template <class C, class T>
+  void pick(const Buffers& b, std::int64_t first, std::int64_t last) const {
+    const C* in = reinterpret_cast<const C*>(b.in[input]);
+    const T* from = reinterpret_cast<const T*>(table.data());
+    T* to = reinterpret_cast<T*>(b.out[0]);
+    for (std::int64_t i = first; i < last; ++i) to[i] = from[in[i]];
+  }
+};
+
+// A table for each channel.
+class ChannelLookupKernel final : public Kernel {
+ public:
+  std::vector<std::byte> table;  // [channels][256]
+  std::size_t input = 0;
+  std::int64_t channels = 1;
+  std::int64_t pixels = 1;  // that follow each other in one channel: 1 where channels lie last
+  std::int64_t size = 0;
+  kernels::LookupFunction function = nullptr;
+
+  void run(const Buffers& b, const ParallelFor& parallel) const override {
+    const auto* from = reinterpret_cast<const std::uint8_t*>(table.data());
+    const auto* in = reinterpret_cast<const std::uint8_t*>(b.in[input]);
+    auto* out = reinterpret_cast<std::uint8_t*>(b.out[0]);
+    if (pixels > 1) {
+      parallel(size / pixels, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t p = first; p < last; ++p) {
+          function(from + p % channels * 256, in, out, static_cast<std::size_t>(p * pixels),
+                   static_cast<std::size_t>((p + 1) * pixels));
+        }
+      });
+      return;
+    }
+    parallel(size / channels, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t p = first; p < last; ++p) {
+        const std::uint8_t* codes = in + p * channels;
+        std::uint8_t* to = out + p * channels;
+        for (std::int64_t c = 0; c < channels; ++c) to[c] = from[c * 256 + codes[c]];
+      }
     });
   }
 };
+
+kernels::LookupFunction lookup_for(const Site& site) {
+  return site.isa >= Isa::avx512 ? kernels::lookup_avx512 : kernels::lookup_portable;
+}
+
+// By the stored byte: signed codes and entries are stored with 128 added.
+std::vector<std::byte> stored_entries(const Tensor& table) {
+  std::vector<std::byte> bytes(table.bytes().begin(), table.bytes().end());
+  if (table.dtype() == DType::int8) {
+    for (std::byte& v : bytes) v ^= std::byte{0x80};
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -24,21 +102,80 @@ Offer make_lookup(const Site& site) {
   const ir::Node& node = site.node;
   if (node.op_type != "Table" || node.domain != "halfeven") return refuse("is no table");
   const Tensor* table = site.constant(node.inputs[1]);
-  const DType type = site.graph.value(node.inputs[0]).dtype;
-  if (table == nullptr || !is_byte(type) || storage_size(table->dtype()) != 1 || table->size() != 256) {
-    return refuse("has other than 8-bit tensors");
+  const DType type = site.dtype(node.inputs[0]);
+  const std::size_t width = storage_size(type);
+  if (table == nullptr || !is_integer(type) || (bits(type) != 8 && bits(type) != 16) ||
+      table->size() != std::size_t{1} << bits(type)) {
+    return refuse("has other than 8- and 16-bit codes");
   }
+  const std::size_t entry = storage_size(table->dtype());
+  if (entry != 1 && entry != 2 && entry != 4) return refuse("has entries of another size");
   auto kernel = std::make_unique<LookupKernel>();
-  kernel->in_place = true;
-  for (std::size_t i = 0; i < 256; ++i) {
-    // Entry i belongs to code least + i.
-    const std::uint8_t flip = table->dtype() == DType::int8 ? 0x80 : 0;
-    kernel->table[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(table->data()[i]) ^ flip);
+  kernel->table = stored_entries(*table);
+  if (type == DType::int16) {  // entry i belongs to code least + i, but is looked up by the code's bits
+    const std::size_t half = kernel->table.size() / 2;
+    std::rotate(kernel->table.begin(), kernel->table.begin() + static_cast<std::ptrdiff_t>(half), kernel->table.end());
   }
+  kernel->in_place = entry == width;
+  kernel->code_bytes = width;
+  kernel->entry_bytes = entry;
   kernel->size = elements(site.shape(node.outputs[0]));
-  kernel->in_forms = {byte_form(site.layout(node.inputs[0]), type)};
-  kernel->out_form = byte_form(site.layout(node.inputs[0]), table->dtype());
+  kernel->function = lookup_for(site);
+  const Layout layout = site.layout(node.inputs[0]);
+  kernel->in_forms = {Form{layout, type == DType::int8}};
+  kernel->out_form = {layout, table->dtype() == DType::int8};
   return {std::move(kernel), ""};
+}
+
+Offer make_codes(const Site& site) {
+  const ir::Node& node = site.node;
+  if (node.outputs.size() != 1 || (!node.body && !node.domain.empty())) return refuse("is no elementwise operator");
+  const ops::BoundBody body = body_at(site);
+  const auto code = only_code(site, body);
+  if (!code) return refuse("depends on more than one 8-bit tensor");
+  Tensor table;
+  try {
+    table = evaluate_codes(site, body, body.graph.outputs[0], code->input, code->channels);
+  } catch (const Error& e) {
+    return refuse(std::string("some codes have no answer: ") + e.what());
+  }
+  if (table.size() != 256 * static_cast<std::size_t>(code->channels)) return refuse("adds dimensions");
+  const ir::ValueId id = node.inputs[code->input];
+  const Layout layout = site.layout(id);
+  const std::size_t entry = storage_size(table.dtype());
+  std::vector<std::optional<Form>> in_forms(node.inputs.size());
+  in_forms[code->input] = byte_form(layout, site.dtype(id));
+  std::unique_ptr<Kernel> made;
+  if (code->channels > 1) {
+    if (entry != 1) return refuse("has tables of more than bytes");
+    auto kernel = std::make_unique<ChannelLookupKernel>();
+    const auto entries = stored_entries(table);  // [256][channels]
+    const auto channels = static_cast<std::size_t>(code->channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t q = 0; q < 256; ++q) kernel->table.push_back(entries[q * channels + c]);
+    }
+    const Shape& shape = site.shape(id);
+    kernel->input = code->input;
+    kernel->channels = code->channels;
+    kernel->size = elements(shape);
+    kernel->function = lookup_for(site);
+    if (layout == Layout::plain && kernel->size > 0) kernel->pixels = kernel->size / shape[0] / shape[1];
+    made = std::move(kernel);
+    made->note = "a table for each of " + std::to_string(channels) + " channels";
+  } else {
+    if (entry != 1 && entry != 2 && entry != 4) return refuse("has results of another size");
+    auto kernel = std::make_unique<LookupKernel>();
+    kernel->table = stored_entries(table);
+    kernel->input = code->input;
+    kernel->entry_bytes = entry;
+    kernel->size = elements(site.shape(id));
+    kernel->function = lookup_for(site);
+    made = std::move(kernel);
+    made->note = "a table of " + std::to_string(table.size()) + " results";
+  }
+  made->in_forms = std::move(in_forms);
+  made->out_form = {layout, table.dtype() == DType::int8};
+  return {std::move(made), ""};
 }
 
 }  // namespace halfeven::plan

@@ -40,7 +40,16 @@ class MoveKernel final : public Kernel {
           kernels::move_indexed(o.index.data(), element, b.in[o.source], out, first, last);
         });
       }
+      if (o.nests.size() > 64) {  // small ones: a thread takes many
+        parallel(static_cast<std::int64_t>(o.nests.size()), [&](std::int64_t first, std::int64_t last) {
+          for (std::int64_t i = first; i < last; ++i) {
+            const MoveNest& nest = o.nests[static_cast<std::size_t>(i)];
+            kernels::move_nest(nest, element, b.in[nest.source], out, 0, nest.rounds());
+          }
+        });
+      }
       for (const MoveNest& nest : o.nests) {
+        if (o.nests.size() > 64) break;
         parallel(nest.rounds(), [&](std::int64_t first, std::int64_t last) {
           kernels::move_nest(nest, element, b.in[nest.source], out, first, last);
         });
@@ -98,7 +107,7 @@ std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> loops_of(std::
     std::size_t run = 2;
     while (run < n && sequence[run] - sequence[run - 1] == step) ++run;
     while (n % run != 0) --run;
-    if (run == 1 || loops.size() == kernels::kMoveLoops) return std::nullopt;
+    if (run == 1 || loops.size() + 1 == kernels::kMoveLoops) return std::nullopt;
     std::vector<std::int64_t> heads;
     for (std::size_t i = 0; i < n; i += run) {
       heads.push_back(sequence[i]);
@@ -127,6 +136,8 @@ class Planner {
     for (const ir::ValueId id : site_.node.outputs) {
       if (id.present() && element_count(site_.shape(id)) > (std::size_t{1} << 26)) return refuse("moves a huge tensor");
     }
+    if (site_.node.op_type == "Concat") return concat(type);
+    folded_ = foldable_channels();
     try {
       trace();
     } catch (const Error& e) {
@@ -138,6 +149,7 @@ class Planner {
     Layout chosen = Layout::plain;
     for (const Layout layout : {Layout::channels_last, Layout::plain}) {
       if (layout == Layout::channels_last && !all_have_channels()) continue;
+      if (layout == Layout::plain && folded_ > 1) continue;
       std::size_t cost = 0;
       auto kernel = try_layout(layout, cost);
       if (cost < least) {
@@ -158,16 +170,81 @@ class Planner {
       best->zero = type == DType::int8 ? 0x80 : 0;
       made = std::move(best);
     }
+    return finished(std::move(made), chosen, type);
+  }
+
+ private:
+  Offer finished(std::unique_ptr<Kernel> made, Layout chosen, DType type) const {
     made->in_forms.resize(site_.node.inputs.size());
     for (const std::size_t k : data_) made->in_forms[k] = {in_layout(k), type == DType::int8};
     made->out_form = {chosen, type == DType::int8};
     return {std::move(made), ""};
   }
 
- private:
+  // Parts one behind the other along an axis: no need to ask the operator.
+  Offer concat(DType type) {
+    const Shape& out = site_.shape(site_.node.outputs[0]);
+    const auto rank = out.size();
+    std::size_t last = 0;
+    for (const ir::ValueId id : site_.node.inputs) last += site_.layout(id) == Layout::channels_last ? 1 : 0;
+    common_ = rank == 4 && 2 * last >= site_.node.inputs.size() && last > 0 ? Layout::channels_last : Layout::plain;
+    const auto axis =
+        ops::normalize_axis(ops::NodeReader(site_.graph, site_.node), ir::int_attribute(site_.node, "axis", 0), rank);
+    std::vector<std::size_t> order(rank);
+    for (std::size_t k = 0; k < rank; ++k) order[k] = k;
+    if (*common_ == Layout::channels_last) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+    std::int64_t outer = 1;
+    std::int64_t inner = 1;
+    bool behind = false;
+    for (const std::size_t k : order) {
+      behind = behind || k == axis;
+      (behind ? inner : outer) *= k == axis ? 1 : out[k];
+    }
+    auto kernel = std::make_unique<MoveKernel>();
+    kernel->element = storage_size(type);
+    kernel->outputs.emplace_back();
+    MovedOutput& o = kernel->outputs.back();
+    o.size = elements(out);
+    std::int64_t at = 0;
+    for (const std::size_t k : data_) {
+      const std::int64_t run = site_.shape(site_.node.inputs[k])[axis] * inner;
+      MoveNest nest;
+      nest.source = k;
+      nest.to = at;
+      nest.loops = 2;
+      nest.loop[0] = {run, 1, 1};
+      nest.loop[1] = {outer, run, out[axis] * inner};
+      if (run > 0) o.nests.push_back(nest);
+      at += run;
+    }
+    return finished(std::move(kernel), *common_, type);
+  }
+
+  // How many channels a Resize that leaves them alone has, where they lie last: it then moves whole pixels.
+  std::int64_t foldable_channels() const {
+    const ir::Node& node = site_.node;
+    if (node.op_type != "Resize" || node.version < 11 || site_.layout(node.inputs[0]) != Layout::channels_last)
+      return 1;
+    const Shape& in = site_.shape(node.inputs[0]);
+    const Tensor* scales =
+        node.inputs.size() > 2 && node.inputs[2].present() ? site_.constant(node.inputs[2]) : nullptr;
+    if (in.size() != 4 || node.attributes.contains("axes") || scales == nullptr || scales->size() != 4 ||
+        in[1] != site_.shape(node.outputs[0])[1]) {
+      return 1;
+    }
+    return reinterpret_cast<const float*>(scales->data())[1] == 1.0F ? in[1] : 1;
+  }
+
+  // A shape as the trace sees it.
+  Shape traced(Shape shape) const {
+    if (folded_ > 1) shape[1] = 1;
+    return shape;
+  }
+
   static bool is_view(const MoveNest& nest, std::int64_t size) {
     return nest.from == 0 && nest.to == 0 &&
-           (size == 1 || (nest.loops == 1 && nest.loop[0].from == 1 && nest.loop[0].to == 1));
+           (size == 1 ||
+            (nest.loops == 1 && nest.loop[0].from == 1 && nest.loop[0].to == 1 && nest.loop[0].length == size));
   }
 
   bool all_have_channels() const {
@@ -179,6 +256,7 @@ class Planner {
   Layout in_layout(std::size_t k) const {
     const ir::ValueId id = site_.node.inputs[k];
     if (site_.shape(id).size() < 3) return Layout::plain;
+    if (common_) return *common_;
     if (data_.size() == 1 || site_.constant(id) == nullptr) return site_.layout(id);
     return Layout::plain;
   }
@@ -197,16 +275,17 @@ class Planner {
       const bool moved = std::find(data_.begin(), data_.end(), k) != data_.end();
       const Tensor* constant = site_.constant(id);
       id = {static_cast<std::uint32_t>(g.values.size())};
-      g.values.push_back({v.name + "_" + std::to_string(k), moved ? DType::int64 : v.dtype, v.shape, {}});
+      const Shape shape = moved ? traced(*v.shape) : *v.shape;
+      g.values.push_back({v.name + "_" + std::to_string(k), moved ? DType::int64 : v.dtype, shape, {}});
       if (!moved) {
         g.initializers.emplace(id, *constant);
         continue;
       }
-      std::vector<std::int64_t> numbers(element_count(*v.shape));
+      std::vector<std::int64_t> numbers(element_count(shape));
       first_.push_back(next);
       for (auto& n : numbers) n = next++;
       g.inputs.push_back(id);
-      inputs.push_back(ops::make_integers(DType::int64, *v.shape, numbers));
+      inputs.push_back(ops::make_integers(DType::int64, shape, numbers));
     }
     first_.push_back(next);
     for (ir::ValueId& id : node.outputs) {
@@ -224,7 +303,7 @@ class Planner {
     // Storage place of each element of each input.
     std::vector<std::vector<std::uint32_t>> place;
     for (const std::size_t k : data_) {
-      const auto order = stored_order(site_.shape(site_.node.inputs[k]), in_layout(k));
+      const auto order = stored_order(traced(site_.shape(site_.node.inputs[k])), in_layout(k));
       place.emplace_back(order.size());
       for (std::size_t i = 0; i < order.size(); ++i) place.back()[order[i]] = static_cast<std::uint32_t>(i);
     }
@@ -234,7 +313,7 @@ class Planner {
       kernel->outputs.emplace_back();
       if (!id.present()) continue;
       MovedOutput& o = kernel->outputs.back();
-      const auto order = stored_order(site_.shape(id), layout);
+      const auto order = stored_order(traced(site_.shape(id)), layout);
       const Tensor& moved = results_[result++];
       const auto* numbers = reinterpret_cast<const std::int64_t*>(moved.data());
       o.size = static_cast<std::int64_t>(order.size());
@@ -252,8 +331,32 @@ class Planner {
       }
       cost += o.zeros.size();
       for (std::size_t s = 0; s < data_.size(); ++s) add_source(o, s, from[s], to[s], cost);
+      if (folded_ > 1) unfold(o);
     }
     return kernel;
+  }
+
+  // Whole pixels where the trace had one element.
+  void unfold(MovedOutput& o) const {
+    for (std::size_t i = 0; i < o.index.size(); ++i) {  // no loops: a copy for each pixel
+      MoveNest nest;
+      nest.source = o.source;
+      nest.from = o.index[i];
+      nest.to = static_cast<std::int64_t>(i);
+      o.nests.push_back(nest);
+    }
+    o.index.clear();
+    o.size *= folded_;
+    for (MoveNest& nest : o.nests) {
+      nest.from *= folded_;
+      nest.to *= folded_;
+      for (std::size_t k = nest.loops; k > 0; --k) {
+        const MoveLoop& l = nest.loop[k - 1];
+        nest.loop[k] = {l.length, l.from * folded_, l.to * folded_};
+      }
+      nest.loop[0] = {folded_, 1, 1};
+      ++nest.loops;
+    }
   }
 
   void add_source(MovedOutput& o, std::size_t s, const std::vector<std::int64_t>& from,
@@ -315,7 +418,7 @@ class Planner {
       }
       if (rest_a.length == 1 && rest_b.length == 1) return nest;
       const std::int64_t length = std::min(rest_a.length, rest_b.length);
-      if (rest_a.length % length != 0 || rest_b.length % length != 0 || nest.loops == kernels::kMoveLoops) {
+      if (rest_a.length % length != 0 || rest_b.length % length != 0 || nest.loops + 1 == kernels::kMoveLoops) {
         return std::nullopt;
       }
       nest.loop[nest.loops++] = {length, rest_a.from, rest_b.to};
@@ -328,6 +431,8 @@ class Planner {
   std::vector<std::size_t> data_;
   std::vector<std::int64_t> first_;  // number of each data input's first element; the end
   std::vector<Tensor> results_;
+  std::int64_t folded_ = 1;
+  std::optional<Layout> common_;  // of all parts of a Concat
 };
 
 }  // namespace

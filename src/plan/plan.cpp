@@ -7,8 +7,10 @@
 #include <halfeven/error.hpp>
 
 #include "interpreter/interpreter.hpp"
+#include "plan/dynamic_group.hpp"
 #include "plan/lower.hpp"
 #include "plan/memory.hpp"
+#include "plan/nan_checks.hpp"
 #include "plan/selftest.hpp"
 #include "plan/storable.hpp"
 
@@ -81,7 +83,7 @@ class ConvertKernel final : public Kernel {
 class Planner {
  public:
   Planner(ir::Graph graph, PlanOptions options) : options_(std::move(options)) {
-    plan_.graph = std::move(graph);
+    plan_.graph = group_dynamic(drop_nan_checks(std::move(graph)));
     facts_ = ops::validate(plan_.graph);
     storable_ = storable(plan_.graph);
     forms_.assign(g().values.size(), Form{});
@@ -190,7 +192,7 @@ class Planner {
       }
     };
     for (const Entry* entry : entries) {
-      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads});
+      Offer offer = entry->make({g(), node, entry->isa, forms_, options_.threads, options_.plain_rounding});
       if (!offer.kernel) {
         refused(entry->name, offer.refusal);
         continue;

@@ -58,6 +58,7 @@ struct Plan {
 struct PlanOptions {
   Isa isa = Isa::sse2;
   int threads = 1;
+  bool plain_rounding = false;         ///< CompileOptions::plain_rounding
   std::vector<std::string> kernels{};  ///< names of table entries that come first, whatever their place in the table
   bool keep_graph = false;             ///< for checks; the graph's constants live as long as the plan then
   bool self_test = true;               ///< drop entries that fail their self-test on this machine

@@ -1,6 +1,7 @@
 // Products of quantized matrices, whichever way they are written.
 #pragma once
 
+#include "cpu/matmul/matmul.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -33,6 +34,9 @@ std::optional<std::vector<numerics::Rational>> constant_numbers(const Site& site
 /// Of a constant dequantized tensor whose scales are one or run along its last axis.
 std::optional<std::vector<numerics::Rational>> constant_numbers(const Site& site, const Operand& o,
                                                                 std::string& refusal);
+
+/// The best functions for products that the instruction set has.
+kernels::MatMulFunctions matmul_functions(Isa isa);
 
 /// Reads the node, or says why not.
 std::optional<Product> read_product(const Site& site, std::string& refusal);

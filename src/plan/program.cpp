@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
-#include "interpreter/interpreter.hpp"
 #include "numerics/format.hpp"
-#include "ops/common.hpp"
+#include "plan/program_parts.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -18,83 +16,7 @@ using kernels::FusedResult;
 using kernels::FusedStep;
 using numerics::Real;
 
-ops::BoundBody body_at(const Site& site) {
-  ir::Graph plain;
-  const ir::Graph* body = site.node.body.get();
-  if (body == nullptr) {
-    plain.opsets = site.graph.opsets;
-    ir::Node node = site.node;
-    node.inputs.clear();
-    node.outputs.clear();
-    const auto make = [&](ir::ValueId outer) {
-      if (!outer.present()) return outer;
-      plain.values.push_back({site.graph.value(outer).name, DType::undefined, std::nullopt, {}});
-      return ir::ValueId{static_cast<std::uint32_t>(plain.values.size() - 1)};
-    };
-    for (const ir::ValueId id : site.node.inputs) {
-      node.inputs.push_back(make(id));
-      // A body has as many inputs as the node: absent ones get a value that nobody reads.
-      plain.inputs.push_back(node.inputs.back().present() ? node.inputs.back() : [&] {
-        plain.values.push_back({"", DType::undefined, std::nullopt, {}});
-        return ir::ValueId{static_cast<std::uint32_t>(plain.values.size() - 1)};
-      }());
-    }
-    for (const ir::ValueId id : site.node.outputs) node.outputs.push_back(make(id));
-    plain.outputs = {node.outputs[0]};
-    plain.nodes.push_back(std::move(node));
-    body = &plain;
-  }
-  std::vector<ops::TypeShape> types;
-  std::vector<std::optional<Tensor>> constants;
-  std::vector<bool> constant;
-  for (const ir::ValueId id : site.node.inputs) {
-    const Tensor* t = id.present() ? site.constant(id) : nullptr;
-    types.push_back(id.present() ? ops::TypeShape{site.dtype(id), site.graph.value(id).shape} : ops::TypeShape{});
-    constants.push_back(t == nullptr ? std::nullopt : std::optional(*t));
-    constant.push_back(!id.present() || t != nullptr);
-  }
-  return ops::bind_body(*body, types, constants, constant);
-}
-
-Tensor evaluate_codes(const Site& site, const ops::BoundBody& body, ir::ValueId value, std::size_t leaf) {
-  ir::Graph g = body.graph;
-  for (ir::Value& v : g.values) v = {v.name, DType::undefined, std::nullopt, {}};
-  const ir::ValueId source = body.graph.inputs[leaf];
-  const DType type = body.graph.value(source).dtype;
-  std::vector<std::int64_t> codes;
-  for (std::int64_t q = integer_min(type); q <= integer_max(type); ++q) codes.push_back(q);
-  const Shape shape{static_cast<std::int64_t>(codes.size())};
-  g.value(source) = {g.value(source).name, type, shape, {}};
-  g.inputs = {source};
-  std::set<ir::ValueId> needed{value};
-  for (std::size_t n = g.nodes.size(); n-- > 0;) {
-    ir::Node& node = g.nodes[n];
-    if (!node.outputs.empty() && needed.contains(node.outputs[0])) {
-      needed.insert(node.inputs.begin(), node.inputs.end());
-    } else {
-      g.nodes.erase(g.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-    }
-  }
-  for (std::size_t k = 0; k < body.graph.inputs.size(); ++k) {
-    const ir::ValueId id = site.node.inputs[k];
-    if (k == leaf || !id.present() || !needed.contains(body.graph.inputs[k])) continue;
-    if (const Tensor* t = site.constant(id)) g.initializers.emplace(body.graph.inputs[k], *t);
-  }
-  g.outputs = {value};
-  const ops::Facts facts = ops::validate(g);
-  return interpreter::run(g, facts, {ops::make_integers(type, shape, codes)}, {})[0];
-}
-
 namespace {
-
-constexpr int kUnknownMagnitude = 1000;
-
-// What is known of a register's value: a multiple of 2^lsb, |value| <= 2^magnitude, `precision` significant bits.
-struct Known {
-  int lsb = -149;
-  int magnitude = kUnknownMagnitude;
-  int precision = 24;
-};
 
 struct Register {
   std::uint16_t number = 0;
@@ -103,46 +25,15 @@ struct Register {
   Known known;
 };
 
-// Odd part's bits and exponent of a finite double that is not zero.
-std::pair<int, int> bits_and_lsb(double v) {
-  int exponent = 0;
-  double m = std::frexp(std::fabs(v), &exponent);
-  int precision = 0;
-  while (m != 0) {
-    m *= 2;
-    m -= std::floor(m);
-    ++precision;
-  }
-  return {precision, exponent - precision};
-}
-
-Known known_of(double v) {
-  if (v == 0 || !std::isfinite(v)) return {0, std::isfinite(v) ? 0 : kUnknownMagnitude, 1};
-  const auto [precision, lsb] = bits_and_lsb(v);
-  return {lsb, precision + lsb, precision};
-}
-
-Known join(const Known& a, const Known& b) {
-  Known k{std::min(a.lsb, b.lsb), std::max(a.magnitude, b.magnitude), std::max(a.precision, b.precision)};
-  return k;
-}
-
-std::set<std::string> listed(std::initializer_list<const char*> names) { return {names.begin(), names.end()}; }
-
 class Compiler {
  public:
   Compiler(const Site& site, const ops::BoundBody& body, Program& program)
-      : site_(site), g_(body.graph), body_(body), p_(program), sources_(g_.values.size()) {
+      : site_(site), g_(body.graph), body_(body), p_(program), sources_(sources_of(site, body)) {
     for (const ir::Node& n : g_.nodes) producer_[n.outputs[0]] = &n;
     for (std::size_t k = 0; k < g_.inputs.size(); ++k) input_[g_.inputs[k]] = k;
   }
 
-  struct Refusal {
-    std::string why;
-  };
-
   void run() {
-    find_sources();
     out_shape_ = *site_.graph.value(site_.node.outputs[0]).shape;
     choose_layout();
     ir::ValueId result = g_.outputs[0];
@@ -181,102 +72,7 @@ class Compiler {
     v.step_count = p_.steps.size();
   }
 
-  /// The 8-bit input that alone decides the value, by node input; nullopt if there is none.
-  std::optional<std::size_t> code_of(ir::ValueId id) {
-    const Source& s = sources_[id.index];
-    return s.kind == Source::Kind::code ? std::optional(s.input) : std::nullopt;
-  }
-
-  std::optional<std::size_t> computed_code(ir::ValueId id) {
-    return sources_[id.index].depth > 0 ? code_of(id) : std::nullopt;
-  }
-
-  // What a value depends on besides single numbers.
-  struct Source {
-    enum class Kind : std::uint8_t { number, code, other } kind = Kind::other;
-    std::size_t input = 0;
-    int depth = 0;  // operators other than DequantizeLinear and those that pass on
-  };
-
-  void find_sources() {
-    for (std::size_t k = 0; k < g_.inputs.size(); ++k) {
-      const ir::ValueId outer = site_.node.inputs[k];
-      Source& s = sources_[g_.inputs[k].index];
-      if (!outer.present()) {
-        s.kind = Source::Kind::number;
-      } else if (const Tensor* t = site_.constant(outer)) {
-        s.kind = t->size() == 1 ? Source::Kind::number : Source::Kind::other;
-      } else if (is_byte(site_.dtype(outer))) {
-        s = {Source::Kind::code, k, 0};
-      }
-    }
-    static const auto passing = listed({"DequantizeLinear", "Relu", "Clip", "Identity"});
-    for (const ir::Node& n : g_.nodes) {
-      Source s{Source::Kind::number, 0, 0};
-      for (const ir::ValueId id : n.inputs) {
-        if (!id.present()) continue;
-        const Source& from = sources_[id.index];
-        if (from.kind == Source::Kind::other ||
-            (from.kind == Source::Kind::code && s.kind == Source::Kind::code && from.input != s.input)) {
-          s.kind = Source::Kind::other;
-          break;
-        }
-        if (from.kind == Source::Kind::code) s = {from.kind, from.input, std::max(s.depth, from.depth)};
-      }
-      if (!served(n)) s.kind = Source::Kind::other;
-      if (!passing.contains(n.op_type)) ++s.depth;
-      sources_[n.outputs[0].index] = s;
-    }
-  }
-
  private:
-  // Operators whose element k is a function of elements k of their broadcast inputs.
-  static bool served(const ir::Node& n) {
-    static const auto names = listed({"DequantizeLinear",
-                                      "QuantizeLinear",
-                                      "Add",
-                                      "Sub",
-                                      "Mul",
-                                      "Div",
-                                      "Min",
-                                      "Max",
-                                      "Neg",
-                                      "Abs",
-                                      "Relu",
-                                      "Clip",
-                                      "PRelu",
-                                      "LeakyRelu",
-                                      "HardSigmoid",
-                                      "HardSwish",
-                                      "Identity",
-                                      "Sigmoid",
-                                      "Tanh",
-                                      "Exp",
-                                      "Log",
-                                      "Sqrt",
-                                      "Erf",
-                                      "Gelu",
-                                      "Elu",
-                                      "Selu",
-                                      "Celu",
-                                      "Softplus",
-                                      "Softsign",
-                                      "Reciprocal",
-                                      "Pow",
-                                      "Floor",
-                                      "Ceil",
-                                      "Round",
-                                      "Mish",
-                                      "Sin",
-                                      "Cos",
-                                      "Sign",
-                                      "ThresholdedRelu",
-                                      "Swish",
-                                      "Sum",
-                                      "Mean"});
-    return !n.body && names.contains(n.op_type) && ir::int_attribute(n, "block_size", 0) == 0;
-  }
-
   const ir::Node* node_of(ir::ValueId id) const {
     const auto at = producer_.find(id);
     return at == producer_.end() ? nullptr : at->second;
@@ -304,73 +100,6 @@ class Compiler {
     p_.in_forms.assign(site_.node.inputs.size(), std::nullopt);
   }
 
-  static std::vector<std::size_t> storage_axes(std::size_t rank, Layout layout) {
-    std::vector<std::size_t> axes;
-    for (std::size_t k = 0; k < rank; ++k) axes.push_back(k);
-    if (layout == Layout::channels_last && rank >= 3) std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
-    return axes;
-  }
-
-  FusedAddress address(const Shape& from, Layout stored) {
-    FusedAddress out;
-    const std::size_t count = element_count(from);
-    const std::size_t rank = out_shape_.size();
-    if (from.size() > rank) throw Refusal{"adds dimensions"};
-    // Strides of the operand by axis of the result.
-    std::vector<std::size_t> stride(rank, 0);
-    std::size_t step = 1;
-    const auto axes = storage_axes(from.size(), stored);
-    for (std::size_t k = axes.size(); k-- > 0;) {
-      const std::size_t axis = axes[k] + rank - from.size();
-      if (from[axes[k]] != 1) {
-        if (from[axes[k]] != out_shape_[axis]) throw Refusal{"does not broadcast to its result"};
-        stride[axis] = step;
-      }
-      step *= static_cast<std::size_t>(from[axes[k]]);
-    }
-    // Axes in the order of storage, joined where the strides allow it; the innermost last.
-    std::vector<std::pair<std::size_t, std::size_t>> runs;  // length, stride
-    for (const std::size_t axis : storage_axes(rank, layout_)) {
-      const auto length = static_cast<std::size_t>(out_shape_[axis]);
-      if (length == 1) continue;
-      if (!runs.empty() && runs.back().second == stride[axis] * length) {
-        runs.back() = {runs.back().first * length, stride[axis]};
-      } else {
-        runs.emplace_back(length, stride[axis]);
-      }
-    }
-    const std::size_t n = runs.size();
-    if (count == 1 || n == 0) {
-      out.kind = FusedAddress::Kind::scalar;
-    } else if (n == 1 && runs[0].second == 1) {
-      out.kind = FusedAddress::Kind::full;
-    } else if (runs[n - 1].second == 1 && runs[n - 2].second == 0 &&
-               (n == 2 || (n == 3 && runs[0].second == runs[n - 1].first))) {
-      out.kind = FusedAddress::Kind::periodic;
-      out.period = runs[n - 1].first;
-      if (n == 3) out.span = runs[2].first * runs[1].first;
-    } else if (runs[n - 1].second == 0 && runs[n - 2].second == 1 && (n == 2 || (n == 3 && runs[0].second == 0))) {
-      out.kind = FusedAddress::Kind::repeat;
-      out.span = runs[n - 1].first;
-      out.period = runs[n - 2].first;
-    } else {
-      out.kind = FusedAddress::Kind::indexed;
-      std::vector<std::uint32_t> index{0};
-      for (const auto& [length, s] : runs) {
-        std::vector<std::uint32_t> next;
-        if (index.size() * length > (std::size_t{1} << 28)) throw Refusal{"broadcasts a huge tensor"};
-        next.reserve(index.size() * length);
-        for (const std::uint32_t base : index) {
-          for (std::size_t k = 0; k < length; ++k) next.push_back(base + static_cast<std::uint32_t>(k * s));
-        }
-        index = std::move(next);
-      }
-      p_.indices.push_back(std::move(index));
-      out.index = p_.indices.back().data();
-    }
-    return out;
-  }
-
   static bool is_invariant(const FusedAddress& at) {
     return at.kind == FusedAddress::Kind::scalar ||
            (at.kind == FusedAddress::Kind::periodic && at.period <= kernels::kFusedBlock);
@@ -391,7 +120,7 @@ class Compiler {
     for (const double v : values) known = join(known, known_of(v));
     FusedStep s;
     s.op = FusedOp::constant;
-    s.address = address(from, Layout::plain);
+    s.address = fused_address(out_shape_, layout_, from, Layout::plain, p_.indices);
     p_.tables.push_back(values);
     s.table = p_.tables.back().data();
     return emit(s, false, is_invariant(s.address), known);
@@ -403,7 +132,7 @@ class Compiler {
     const Form form = is_byte(site_.dtype(id)) ? byte_form(full ? layout_ : site_.layout(id), site_.dtype(id))
                                                : Form{full ? layout_ : site_.layout(id), false};
     p_.in_forms[k] = form;
-    return address(site_.shape(id), form.layout);
+    return fused_address(out_shape_, layout_, site_.shape(id), form.layout, p_.indices);
   }
 
   Register load_floats(ir::ValueId id) {
@@ -515,7 +244,8 @@ class Compiler {
     } else if (n->op_type == "DequantizeLinear") {
       r = dequantize(*n);
       unrounded_[id] = r;
-    } else if (const auto code = sources_[id.index]; code.kind == Source::Kind::code && code.depth > 0) {
+    } else if (const auto code = sources_[id.index];
+               code.kind == Source::Kind::code && code.depth > 0 && !is_cheap(*n, code)) {
       r = table(id, code.input);
     } else if (passes(*n)) {
       r = pass(*n, rounded(n->inputs[0]));
@@ -526,6 +256,12 @@ class Compiler {
     }
     rounded_[id] = r;
     return r;
+  }
+
+  // One sum or product on each element costs less than looking it up.
+  bool is_cheap(const ir::Node& n, const Source& code) const {
+    const bool full = site_.shape(site_.node.inputs[code.input]) == out_shape_;
+    return full && code.depth == 1 && (n.op_type == "Add" || n.op_type == "Sub" || n.op_type == "Mul");
   }
 
   // As QuantizeLinear sees it.
@@ -620,6 +356,7 @@ class Compiler {
   Register operation(const ir::Node& n, bool wants_pair) {
     need_float(n.outputs[0]);
     if (!n.domain.empty()) throw Refusal{n.op_type + " is no operator of the kernel"};
+    if (body_.facts.constant[n.outputs[0].index]) throw Refusal{"computes with constants only, rounded at once"};
     const ops::NodeReader reader(g_, n);
     FusedStep s;
     const auto unary = [&](FusedOp op) {
@@ -655,26 +392,22 @@ class Compiler {
       s.p1 = static_cast<double>(reader.get_float("beta", 0.5F));
       return finish(s, x.invariant, Known{-1000, 0, 1000}, false, wants_pair);
     }
-    if (n.op_type == "Sigmoid" && !wants_pair) {
+    if (n.op_type == "Reciprocal") {
+      const Register one = load_constant({1.0}, {});
+      const Register x = unary(FusedOp::divide);
+      s.b = x.number;
+      s.a = one.number;
+      return arithmetic(s, one, x, wants_pair);
+    }
+    const auto f = function_of(n, reader);
+    if (f != nullptr) {
+      // QuantizeLinear would have to look beyond the float32.
+      if (wants_pair) throw Refusal{"quantizes a function of more than one 8-bit tensor"};
       const Register x = unary(FusedOp::function);
-      s.function = sigmoid;
-      return emit(s, false, x.invariant, {-149, 0, 24});
+      s.function = f;
+      return emit(s, false, x.invariant, Known{});
     }
     throw Refusal{n.op_type + " is no operator of the kernel"};
-  }
-
-  template <class F>
-  static double decided(double x, F f) {
-    if (x != x) return x;
-    const numerics::Approx y = f(numerics::Approx{x, 0});
-    if (std::isfinite(y.err)) {
-      const auto low = static_cast<float>(y.mid - y.err);
-      if (low == static_cast<float>(y.mid + y.err)) return static_cast<double>(low) + 0.0;
-    }
-    return numerics::round_to(f(Real::from_double(x)), numerics::format_of(DType::float32));
-  }
-  static double sigmoid(double x) {
-    return decided(x, [](const auto& v) { return numerics::sigmoid(v); });
   }
 
   Register arithmetic(FusedStep s, const Register& a, const Register& b, bool wants_pair) {
@@ -832,27 +565,11 @@ class Compiler {
 
 }  // namespace
 
-std::optional<std::size_t> only_code(const Site& site, const ops::BoundBody& body) {
-  Program unused;
-  Compiler compiler(site, body, unused);
-  compiler.find_sources();
-  const auto code = compiler.code_of(body.graph.outputs[0]);
-  if (!code || site.shape(site.node.inputs[*code]) != site.shape(site.node.outputs[0])) return std::nullopt;
-  return code;
-}
-
-std::optional<std::size_t> code_behind(const Site& site, const ops::BoundBody& body, ir::ValueId value) {
-  Program unused;
-  Compiler compiler(site, body, unused);
-  compiler.find_sources();
-  return compiler.computed_code(value);
-}
-
 bool compile(const Site& site, const ops::BoundBody& body, Program& program, std::string& refusal) {
   try {
     Compiler(site, body, program).run();
     return true;
-  } catch (const Compiler::Refusal& r) {
+  } catch (const Refusal& r) {
     refusal = r.why;
     return false;
   }

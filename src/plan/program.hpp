@@ -7,16 +7,10 @@
 
 #include "cpu/elementwise/fused.hpp"
 #include "ops/validate.hpp"
+#include "plan/codes.hpp"
 #include "plan/kernel.hpp"
 
 namespace halfeven::plan {
-
-/// A group, or a plain node as a group of one, with the types and shapes of its inputs.
-ops::BoundBody body_at(const Site& site);
-
-/// The result for every code of 8-bit input `leaf` (by node input), in the order of integer_min ... integer_max, of a
-/// value of the body that depends on that input and on single numbers only. Throws where a code has no answer.
-Tensor evaluate_codes(const Site& site, const ops::BoundBody& body, ir::ValueId value, std::size_t leaf);
 
 /// A compiled program with all that it points to. Not copied or moved once built.
 struct Program {
@@ -28,13 +22,6 @@ struct Program {
   Form out_form;
   std::string note;
 };
-
-/// Whether one input of 8 bits and single numbers decide every element of the body's result, in place; then its number.
-std::optional<std::size_t> only_code(const Site& site, const ops::BoundBody& body);
-
-/// The 8-bit input (by node input) of which the value is a function, element by element, together with single numbers,
-/// if a computed operator (no DequantizeLinear, none that passes on) is among those that make it.
-std::optional<std::size_t> code_behind(const Site& site, const ops::BoundBody& body, ir::ValueId value);
 
 /// Compiles the body of the site's node; false with the reason where it is no elementwise program.
 bool compile(const Site& site, const ops::BoundBody& body, Program& program, std::string& refusal);

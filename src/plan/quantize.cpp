@@ -35,17 +35,6 @@ class QuantizeKernel final : public Kernel {
                   node);
     }
   }
-
-  // The quotient's neighbourhood is known; the tie in it times the scale is exact in double (24 and 18 bits), so the
-  // comparison is, too.
-  static std::int32_t exact(float x, float scale) {
-    const double below = std::floor(static_cast<double>(x) / static_cast<double>(scale));
-    const double tie = (below + 0.5) * static_cast<double>(scale);
-    const double past = scale > 0 ? static_cast<double>(x) - tie : tie - static_cast<double>(x);
-    const auto low = static_cast<std::int32_t>(below);
-    if (past == 0) return low % 2 == 0 ? low : low + 1;
-    return past < 0 ? low : low + 1;
-  }
 };
 
 }  // namespace
@@ -53,7 +42,7 @@ class QuantizeKernel final : public Kernel {
 Offer make_quantize(const Site& site) {
   const ir::Node& node = site.node;
   if (node.op_type != "QuantizeLinear" || node.body) return refuse("is no QuantizeLinear");
-  if (!site.graph.is_input(node.inputs[0])) return refuse("quantizes a computed tensor");
+  // Only a stored tensor gets here, whose values are floats; a dequantized one is none.
   const DType type = site.graph.value(node.outputs[0]).dtype;
   const Tensor* s = site.constant(node.inputs[1]);
   const Tensor* z = node.inputs.size() > 2 && node.inputs[2].present() ? site.constant(node.inputs[2]) : nullptr;
@@ -69,7 +58,6 @@ Offer make_quantize(const Site& site) {
   kernel->q.zero += bias;
   kernel->q.lo = static_cast<std::int32_t>(integer_min(type)) + bias;
   kernel->q.hi = static_cast<std::int32_t>(integer_max(type)) + bias;
-  kernel->q.exact = QuantizeKernel::exact;
   const bool wide = site.isa == Isa::avx512;
   kernel->function = wide ? kernels::quantize_avx512 : kernels::quantize_portable;
   kernel->size = elements(site.shape(node.outputs[0]));

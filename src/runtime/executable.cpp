@@ -75,7 +75,7 @@ std::shared_ptr<const Prepared> prepare(Model model, const std::vector<Shape>& s
     try {
       prepared.plan = plan::make_plan(
           std::move(fused.graph),
-          {.isa = isa, .threads = threads, .kernels = options.kernels, .bytes = options.limits.tensor_bytes});
+          {.isa = isa, .threads = threads, .plain_rounding = options.plain_rounding, .kernels = options.kernels, .bytes = options.limits.tensor_bytes});
       prepared.shapes = shapes;
     } catch (const Error& e) {
       if (!kept || e.code() != ErrorCode::model) throw;

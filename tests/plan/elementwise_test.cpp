@@ -82,7 +82,7 @@ class Chain {
         return node("BatchNormalization",
                     {x, parameters("w", false), parameters("b", false), parameters("m", false), parameters("v", true)});
       }
-      default: return node("HardSwish", {x});
+      default: return node(d.pick({"HardSwish", "Tanh", "Erf", "Exp", "Sqrt", "Reciprocal", "Gelu"}), {x});
     }
   }
 
@@ -145,6 +145,34 @@ TEST(Elementwise, RandomChains) {
   }
   std::cout << tally.kernels << " steps had a kernel, " << tally.references << " had none\n";
   EXPECT_GT(tally.kernels, tally.references);
+}
+
+// The first quantization: quotients that are ties, next to ties, far beyond the grid, infinite.
+TEST(Elementwise, QuantizesFloats) {
+  constexpr std::uint64_t kSeed = 20261215;
+  Draw d(kSeed);
+  Tally tally;
+  for (std::size_t round = 0; round < effort(200, 40); ++round) {
+    SmallGraph g;
+    const double scale = d.scale() * (d.chance(6) ? -1 : 1);
+    std::vector<double> x;
+    for (std::size_t i = 0; i < 100; ++i) {
+      const double steps = static_cast<double>(d.below(700)) - 350 + (d.chance(2) ? 0.5 : 0);
+      float v = static_cast<float>(steps * scale);
+      if (d.chance(3)) v = std::nextafter(v, d.chance(2) ? 1e30F : -1e30F);
+      if (d.chance(20)) v = d.pick({1e30F, -1e30F, 1e-40F, HUGE_VALF});
+      x.push_back(static_cast<double>(v));
+    }
+    g.inputs.push_back({"x", {DType::float32, {100}, x}});
+    const DType t = d.pick({DType::uint8, DType::int8, DType::uint16});
+    g.constants.push_back({"s", {DType::float32, {}, {scale}}});
+    g.constants.push_back({"z", {t, {}, d.codes(t, 1)}});
+    g.nodes.push_back({"QuantizeLinear", {"x", "s", "z"}, "y", {}, {}, {}, {}});
+    g.outputs = {"y"};
+    compare_engine(g, "seed " + std::to_string(kSeed) + ", round " + std::to_string(round), tally);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(tally.references, 0U);
 }
 
 }  // namespace

@@ -178,5 +178,71 @@ TEST(MatMul, Integers) {
   EXPECT_GT(with_kernel, rounds);
 }
 
+TEST(MatMul, WeightOnly) {
+  std::mt19937_64 random(20261304);
+  Draw d(random);
+  std::size_t with_kernel = 0;
+  const std::size_t rounds = effort(200, 40);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    properties::SmallGraph g;
+    const std::int64_t m = d.pick({1, 3, 4, 9});
+    const std::int64_t k = d.pick({1, 4, 16, 33, 64});
+    const std::int64_t n = d.pick({1, 7, 8, 17, 40});
+    const bool gemm = d.coin();
+    const bool transposed = gemm && d.coin();
+    const DType wt = d.pick({0, 0, 1}) == 1 ? DType::int4 : d.byte();
+    std::vector<double> values;
+    const auto style = d.pick({0, 1, 2});
+    for (std::int64_t i = 0; i < m * k; ++i) {
+      const double v = style == 0 ? static_cast<double>(d.between(-3, 3)) : d.real() / (style == 1 ? 17 : 1);
+      values.push_back(static_cast<double>(static_cast<float>(v)));
+    }
+    g.inputs.push_back({"x", {DType::float32, gemm || d.coin() ? Shape{m, k} : Shape{1, m, k}, values}});
+    const Shape ws = transposed ? Shape{n, k} : Shape{k, n};
+    g.constants.push_back({"w", d.tensor(wt, ws)});
+    const auto kind = d.pick({0, 1, 2});
+    const std::int64_t axis = d.between(0, 1);
+    Shape ss;
+    std::map<std::string, std::int64_t> attributes{{"axis", axis}};
+    if (kind == 1) ss = {ws[static_cast<std::size_t>(axis)]};
+    if (kind == 2) {
+      const std::int64_t block = d.pick({1, 4, 16});
+      ss = ws;
+      ss[static_cast<std::size_t>(axis)] = (ws[static_cast<std::size_t>(axis)] + block - 1) / block;
+      attributes["block_size"] = block;
+    }
+    g.constants.push_back({"ws", {DType::float32, ss, d.scales(static_cast<std::int64_t>(element_count(ss)))}});
+    std::vector<std::string> dequantize{"w", "ws"};
+    if (d.coin()) {
+      g.constants.push_back({"wz", d.tensor(wt, ss)});
+      dequantize.push_back("wz");
+    }
+    g.nodes.push_back({"DequantizeLinear", dequantize, "wd", attributes, {}, {}, {}});
+    std::vector<double> bias;
+    for (std::int64_t i = 0; i < n; ++i) bias.push_back(static_cast<double>(static_cast<float>(d.real() / 3)));
+    g.constants.push_back({"b", {DType::float32, {n}, bias}});
+    std::vector<std::string> inputs{"x", "wd"};
+    const bool biased = d.coin();
+    if (biased && gemm) inputs.push_back("b");
+    g.nodes.push_back({gemm ? "Gemm" : "MatMul",
+                       inputs,
+                       "y",
+                       gemm ? std::map<std::string, std::int64_t>{{"transB", transposed ? 1 : 0}}
+                            : std::map<std::string, std::int64_t>{},
+                       {},
+                       {},
+                       {}});
+    g.outputs = {"y"};
+    if (biased && !gemm) {
+      g.nodes.push_back({"Add", {"y", "b"}, "z", {}, {}, {}, {}});
+      g.outputs = {"z"};
+    }
+    with_kernel += compare_small(g, "weights " + std::to_string(round), "weight_only.");
+    if (HasFailure()) return;
+  }
+  std::cout << with_kernel << " steps had a kernel\n";
+  EXPECT_GT(with_kernel, rounds);
+}
+
 }  // namespace
 }  // namespace halfeven::test

@@ -82,7 +82,7 @@ SmallGraph draw_movement(Draw& d) {
     case 3: y = m.add("Gather", {x, m.list({0, -1, 0})}, {{"axis", axis}}); break;
     case 4: {
       Ints pads;
-      for (std::int64_t k = 0; k < 2 * rank; ++k) pads.push_back(static_cast<double>(d.below(3)));
+      for (std::int64_t k = 0; k < 2 * rank; ++k) pads.push_back(static_cast<double>(d.chance(2) ? 0 : d.below(3)));
       std::vector<std::string> in{x, m.list(pads)};
       if (d.chance(2)) {
         in.push_back(m.name());

@@ -48,8 +48,8 @@ SmallGraph draw_pool(Draw& d) {
     lists["pads"] = pads;
     return lists;
   };
-  if (!is_float && (t == DType::uint8 || t == DType::int8) && d.chance(3)) {
-    if (d.chance(2)) {
+  if ((is_float || t == DType::uint8 || t == DType::int8) && d.chance(3)) {
+    if (is_float || d.chance(2)) {
       auto lists = window();
       if (d.chance(3)) lists["dilations"] = std::vector<std::int64_t>(spatial, 2);
       g.outputs = {add("MaxPool", {x}, {{"ceil_mode", d.chance(2) ? 1 : 0}}, lists)};
@@ -64,6 +64,7 @@ SmallGraph draw_pool(Draw& d) {
   if (!is_float) x = add("DequantizeLinear", {x, number(DType::float32, d.scale()), number(t, d.codes(t, 1)[0])});
   switch (d.below(4)) {
     case 0: x = add("Mul", {x, number(DType::float32, d.floats(1)[0])}); break;
+    case 2: x = add("Relu", {x}); break;
     case 1: x = add("Div", {add("Relu", {x}), number(DType::float32, 6)}); break;
     default: break;
   }

@@ -1,5 +1,7 @@
 #include "properties/small_graph.hpp"
 
+#include <algorithm>
+
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -68,6 +70,11 @@ std::string raw_data(const SmallTensor& tensor) {
   return raw;
 }
 
+// QLinearAdd, QLinearConcat ...: all QLinear operators but the two of ONNX.
+bool is_microsoft(const std::string& op) {
+  return op.starts_with("QLinear") && op != "QLinearConv" && op != "QLinearMatMul";
+}
+
 AttributeProto& attribute(onnx_schema::NodeProto& node, const std::string& name, int type) {
   AttributeProto& a = *node.add_attribute();
   a.set_name(name);
@@ -95,6 +102,11 @@ std::string to_onnx(const SmallGraph& graph) {
   auto* opset = model.add_opset_import();
   opset->set_domain("");
   opset->set_version(21);
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const SmallNode& n) { return is_microsoft(n.op); })) {
+    auto* microsoft = model.add_opset_import();
+    microsoft->set_domain("com.microsoft");
+    microsoft->set_version(1);
+  }
   auto& g = *model.mutable_graph();
   g.set_name("small");
   for (const auto& [name, tensor] : graph.inputs) {
@@ -122,9 +134,11 @@ std::string to_onnx(const SmallGraph& graph) {
   for (const SmallNode& n : graph.nodes) {
     auto& node = *g.add_node();
     node.set_op_type(n.op);
+    if (is_microsoft(n.op)) node.set_domain("com.microsoft");
     node.set_name(n.op + " of " + n.output);
     for (const std::string& name : n.inputs) node.add_input(name);
     node.add_output(n.output);
+    for (const std::string& name : n.more_outputs) node.add_output(name);
     for (const auto& [name, v] : n.floats) attribute(node, name, 1).set_f(v);
     for (const auto& [name, v] : n.integers) attribute(node, name, 2).set_i(v);
     for (const auto& [name, v] : n.strings) attribute(node, name, 3).set_s(v);

@@ -26,6 +26,7 @@ struct SmallNode {
   std::map<std::string, std::vector<std::int64_t>> lists;
   std::map<std::string, float> floats;
   std::map<std::string, std::string> strings;
+  std::vector<std::string> more_outputs{};  ///< behind the first
 };
 
 struct SmallGraph {

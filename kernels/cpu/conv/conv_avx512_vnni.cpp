@@ -50,7 +50,6 @@ template <std::size_t M, std::size_t B>
       constexpr std::size_t m = m0 + i < M ? m0 + i : M - 1;
       unroll<B>([&](auto b) { words[i * B + b] = to_words(sums[m][b], ratio + 16 * b, offset + 16 * b, f); });
     });
-    const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
     if constexpr (B == 4) {
       const __m512i bytes = pack(words[0], words[1], words[2], words[3], f);
       if (t.channels >= 64) {
@@ -92,6 +91,8 @@ template <std::size_t M, std::size_t B>
         }
       });
     }
+    if (!f.checked) return;
+    const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
     if (__builtin_expect(_mm512_testn_epi32_mask(least, f.safe) != 0, 0)) {
       unroll<kGroup>([&](auto i) {
         if constexpr (m0 + i < M) {

@@ -28,6 +28,7 @@ struct FixedLanes {
   __m512i lo;
   __m512i hi;
   bool clamp;
+  bool checked;
 
   explicit FixedLanes(const Fixed& f)
       : least(_mm512_set1_ps(-0x1.fffffcp30F)),
@@ -35,7 +36,8 @@ struct FixedLanes {
         safe(_mm512_set1_epi32(f.safe_bits)),
         lo(_mm512_set1_epi8(static_cast<char>(f.lo))),
         hi(_mm512_set1_epi8(static_cast<char>(f.hi))),
-        clamp(f.clamp) {}
+        clamp(f.clamp),
+        checked(f.checked) {}
 };
 
 [[gnu::always_inline]] inline __m512i to_words(__m512i sums, const float* ratio, const float* offset,

@@ -114,6 +114,7 @@ inline void in_channel_order(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std
   } else {
     _mm512_mask_storeu_epi8(out, s.mask, bytes);
   }
+  if (!s.lanes.checked) return;
   const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
   if (__builtin_expect(_mm512_testn_epi32_mask(least, s.lanes.safe) != 0, 0)) {
     unroll<4>([&](auto v) {

@@ -16,7 +16,8 @@ struct BinaryOperands {
   std::int32_t b_zero;
   std::uint8_t a_flip = 0;  ///< 0x80 for signed operands
   std::uint8_t b_flip = 0;
-  std::size_t b_period = 0;  ///< 0: b is as large as a; else b[i % b_period]
+  std::size_t b_period = 0;       ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
+  std::size_t b_span = SIZE_MAX;  ///< a multiple of b_period: an image, where each has its own b
 };
 
 /// q.ratio[0] belongs to a, q.ratio2 to b: a sum. A product has ratio only.
@@ -27,6 +28,9 @@ void add_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* o
                   std::size_t last);
 void multiply_portable(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                        std::size_t last);
+void add_avx2(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
+void multiply_avx2(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
+                   std::size_t last);
 void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last);
 void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                      std::size_t last);

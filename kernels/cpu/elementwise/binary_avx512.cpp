@@ -5,28 +5,46 @@
 namespace halfeven::kernels {
 namespace {
 
-__m512i widen(const std::uint8_t* p, __m128i flip, __m512i zero) {
-  const __m128i bytes = _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), flip);
+__m512i widen(const std::uint8_t* p, __mmask16 lanes, __m128i flip, __m512i zero) {
+  const __m128i bytes = _mm_xor_si128(_mm_maskz_loadu_epi8(lanes, p), flip);
   return _mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), zero);
 }
 
-// Sixteen elements at a time where b has as many as a; what is left, and repeated operands, go to the portable code.
-template <class Combine, class Rest>
+// Sixteen elements at a time; what is left of a row of b is masked.
+template <class Combine>
 void run(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last,
-         Combine combine, Rest rest) {
-  std::size_t i = first;
-  if (in.b_period == 0) {
-    const RequantizeLanes lanes(q);
-    const __m128i a_flip = _mm_set1_epi8(static_cast<char>(in.a_flip));
-    const __m128i b_flip = _mm_set1_epi8(static_cast<char>(in.b_flip));
-    const __m512i a_zero = _mm512_set1_epi32(in.a_zero);
-    const __m512i b_zero = _mm512_set1_epi32(in.b_zero);
-    for (; i + 16 <= last; i += 16) {
-      const __m512i y = combine(widen(in.a + i, a_flip, a_zero), widen(in.b + i, b_flip, b_zero), lanes);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(y));
+         Combine combine) {
+  const RequantizeLanes lanes(q);
+  const __m128i a_flip = _mm_set1_epi8(static_cast<char>(in.a_flip));
+  const __m128i b_flip = _mm_set1_epi8(static_cast<char>(in.b_flip));
+  const __m512i a_zero = _mm512_set1_epi32(in.a_zero);
+  const __m512i b_zero = _mm512_set1_epi32(in.b_zero);
+  const auto row = [&](const std::uint8_t* b, std::size_t i, std::size_t n) {
+    std::size_t k = 0;
+    for (; k + 16 <= n; k += 16) {
+      const __m512i y =
+          combine(widen(in.a + i + k, 0xFFFF, a_flip, a_zero), widen(b + k, 0xFFFF, b_flip, b_zero), lanes);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + k), _mm512_cvtepi32_epi8(y));
     }
+    if (k == n) return;
+    const auto some = static_cast<__mmask16>((1U << (n - k)) - 1);
+    const __m512i y = combine(widen(in.a + i + k, some, a_flip, a_zero), widen(b + k, some, b_flip, b_zero), lanes);
+    _mm_mask_storeu_epi8(out + i + k, some, _mm512_cvtepi32_epi8(y));
+  };
+  if (in.b_period == 0) return row(in.b + first, first, last - first);
+  if (in.b_period == 1 && in.b_span == SIZE_MAX) {
+    alignas(64) std::uint8_t same[64];
+    for (std::uint8_t& v : same) v = in.b[0];
+    for (std::size_t i = first; i < last; i += 64) row(same, i, last - i < 64 ? last - i : 64);
+    return;
   }
-  rest(in, q, out, i, last);
+  for (std::size_t i = first; i < last;) {
+    const std::size_t within = i % in.b_period;
+    const std::size_t rest = in.b_period - within;
+    const std::size_t n = last - i < rest ? last - i : rest;
+    row(in.b + i / in.b_span * in.b_period + within, i, n);
+    i += n;
+  }
 }
 
 __m512d low(__m512i v) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(v)); }
@@ -59,20 +77,15 @@ __m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, 
 }  // namespace
 
 void add_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last) {
-  run(
-      in, q, out, first, last,
-      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) { return sum_lanes(q, lanes, a, b, true); },
-      add_portable);
+  run(in, q, out, first, last,
+      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) { return sum_lanes(q, lanes, a, b, true); });
 }
 
 void multiply_avx512(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                      std::size_t last) {
-  run(
-      in, q, out, first, last,
-      [&](__m512i a, __m512i b, const RequantizeLanes& lanes) {
-        return sum_lanes(q, lanes, _mm512_mullo_epi32(a, b), b, false);
-      },
-      multiply_portable);
+  run(in, q, out, first, last, [&](__m512i a, __m512i b, const RequantizeLanes& lanes) {
+    return sum_lanes(q, lanes, _mm512_mullo_epi32(a, b), b, false);
+  });
 }
 
 }  // namespace halfeven::kernels

@@ -93,7 +93,7 @@ struct FusedProgram {
 };
 
 inline constexpr std::size_t kFusedBlock = 128;
-inline constexpr std::size_t kFusedRegisters = 24;
+inline constexpr std::size_t kFusedRegisters = 40;
 
 /// Elements [first, last) of the result; false if an element could not be decided (a NaN to be quantized, above all):
 /// the caller then computes all by another way.

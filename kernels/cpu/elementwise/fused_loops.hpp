@@ -64,11 +64,14 @@ inline double sane(double e) { return e == e ? e : 0.0; }
 // t + e rounded to float32: t is rounded to odd first, then nothing is lost by rounding twice. A zero becomes +0, a NaN
 // the positive one.
 inline double round_pair(double t, double e) {
-  std::int64_t bits;
-  std::memcpy(&bits, &t, sizeof bits);
-  const std::int64_t away = (e > 0) == (t > 0) ? 1 : -1;
-  bits += (e != 0) & ((bits & 1) == 0) ? away : 0;
-  std::memcpy(&t, &bits, sizeof t);
+  // Without branches, so that loops become vectors.
+  std::int64_t bits = __builtin_bit_cast(std::int64_t, t);
+  const std::int64_t inexact = e != 0 ? 1 : 0;
+  const std::int64_t rest_up = e > 0 ? 1 : 0;
+  const std::int64_t up = t > 0 ? 1 : 0;
+  const std::int64_t step = 1 - 2 * (rest_up ^ up);
+  bits += step & -(inexact & ((bits & 1) ^ 1));
+  t = __builtin_bit_cast(double, bits);
   const double y = static_cast<double>(static_cast<float>(t)) + 0.0;
   return y == y ? y : __builtin_nan("");
 }
@@ -281,24 +284,21 @@ inline bool quantize(const FusedProgram& p, const double* t, std::int32_t* __res
   const double zero = p.zero;
   // A quotient errs by less than 2^-34 where it does not saturate.
   const double tie = 0.5 - 0x1p-33;
-  double farthest = 0;
-  std::int32_t nan = 0;
+  std::int64_t open = 0;  // next to a tie, or NaN
   for (std::size_t k = 0; k < n; ++k) {
     double v = t[k] * inverse;
-    nan |= t[k] != t[k] ? 1 : 0;
-    v = v > lo - 1 ? v : lo - 1;  // NaN, too
+    v = v < lo - 1 ? lo - 1 : v;
     v = v > hi + 1 ? hi + 1 : v;
     const double r = (v + kMagic) - kMagic;
-    const double off = __builtin_fabs(v - r);
-    farthest = off > farthest ? off : farthest;
-    double z = r < lo ? lo : r;
+    open |= __builtin_fabs(v - r) < tie ? 0 : 1;
+    double z = r > lo ? r : lo;  // NaN, too
     z = z > hi ? hi : z;
     y[k] = static_cast<std::int32_t>(z + zero);
   }
-  if (nan != 0) return false;
-  if (farthest < tie) return true;
+  if (open == 0) return true;
   const double* e = t + kBlock;
   for (std::size_t k = 0; k < n; ++k) {
+    if (t[k] != t[k]) return false;
     const double v = limited(t[k] * inverse, lo - 1, hi + 1);
     if (__builtin_fabs(v - ((v + kMagic) - kMagic)) < tie) continue;
     double r = 0;

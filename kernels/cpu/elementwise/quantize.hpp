@@ -11,8 +11,6 @@ struct QuantizeFloats {
   std::int32_t zero = 0;
   std::int32_t lo = 0;
   std::int32_t hi = 255;
-  /// round_half_even(x / scale) of the exact quotient; called for quotients next to a tie that do not saturate.
-  std::int32_t (*exact)(float x, float scale) = nullptr;
 };
 
 /// out[i] = clamp(round_half_even(in[i] / scale) + zero, lo, hi), exactly. Returns the number of the first NaN in

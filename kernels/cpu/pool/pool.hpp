@@ -23,10 +23,6 @@ struct PoolShape {
   std::int64_t pad_w = 0;
 };
 
-/// The largest (`flip` 0) or least (0xFF) of the bytes inside the image, for rows [first, last) of batch x out_height.
-/// Every window holds an element.
-using MaxPoolFunction = void (*)(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input,
-                                 std::uint8_t* out, std::int64_t first, std::int64_t last);
 enum class PoolType : std::uint8_t {
   u8,
   u16,
@@ -34,6 +30,11 @@ enum class PoolType : std::uint8_t {
   table,  ///< bytes that stand for table[byte]
   f32,
 };
+
+/// The largest of the elements inside the image, for rows [first, last) of batch x out_height: of bytes (`type` u8; the
+/// least of them where `flip` is 0xFF) or of float32 (f32; the first NaN wins). Every window holds an element.
+using MaxPoolFunction = void (*)(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input,
+                                 std::byte* out, std::int64_t first, std::int64_t last);
 
 inline constexpr std::int64_t kPoolLanes = 64;
 
@@ -51,11 +52,11 @@ struct PoolWindow {
 };
 using PoolSumFunction = void (*)(const PoolWindow& window, double* sums, double* sizes);
 
-void max_pool_portable(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+void max_pool_portable(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input, std::byte* out,
                        std::int64_t first, std::int64_t last);
-void max_pool_avx2(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+void max_pool_avx2(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input, std::byte* out,
                    std::int64_t first, std::int64_t last);
-void max_pool_avx512(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+void max_pool_avx512(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input, std::byte* out,
                      std::int64_t first, std::int64_t last);
 void pool_sums_portable(const PoolWindow& window, double* sums, double* sizes);
 void pool_sums_avx2(const PoolWindow& window, double* sums, double* sizes);

@@ -6,9 +6,9 @@
 #else  // another processor: the name stands, the portable code serves
 #include "cpu/pool/pool.hpp"
 namespace halfeven::kernels {
-void max_pool_avx512(const PoolShape& shape, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
+void max_pool_avx512(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input, std::byte* out,
                      std::int64_t first, std::int64_t last) {
-  max_pool_portable(shape, flip, input, out, first, last);
+  max_pool_portable(shape, type, flip, input, out, first, last);
 }
 void pool_sums_avx512(const PoolWindow& window, double* sums, double* sizes) {
   pool_sums_portable(window, sums, sizes);

@@ -5,6 +5,25 @@
 namespace halfeven::kernels {
 namespace {
 
+// kLanes channels of one window of float32: the first NaN, else the first of the largest.
+template <int kLanes>
+inline void largest(const PoolShape& s, std::uint8_t, const float* in, float* to, std::int64_t y0, std::int64_t y1,
+                    std::int64_t x0, std::int64_t x1) {
+  float best[kLanes];
+  for (int c = 0; c < kLanes; ++c) best[c] = in[(y0 * s.width + x0) * s.channels + c];
+  for (std::int64_t y = y0; y < y1; y += s.dilation_h) {
+    for (std::int64_t x = x0; x < x1; x += s.dilation_w) {
+      const float* from = in + (y * s.width + x) * s.channels;
+      for (int c = 0; c < kLanes; ++c) {
+        const float v = from[c];
+        const float larger = v > best[c] ? v : best[c];
+        best[c] = (v != v) & (best[c] == best[c]) ? v : larger;
+      }
+    }
+  }
+  for (int c = 0; c < kLanes; ++c) to[c] = best[c];
+}
+
 // kLanes channels of one window, held in registers.
 template <int kLanes>
 inline void largest(const PoolShape& s, std::uint8_t flip, const std::uint8_t* in, std::uint8_t* to, std::int64_t y0,
@@ -105,26 +124,40 @@ inline void add_lanes(const PoolWindow& w, std::int64_t c0, double* sums, double
 
 }  // namespace
 
-void HALFEVEN_MAX_POOL(const PoolShape& s, std::uint8_t flip, const std::uint8_t* input, std::uint8_t* out,
-                       std::int64_t first, std::int64_t last) {
+namespace {
+
+template <class T>
+void all_windows(const PoolShape& s, std::uint8_t flip, const T* input, T* out, std::int64_t first, std::int64_t last) {
   for (std::int64_t row = first; row < last; ++row) {
     const std::int64_t n = row / s.out_height;
     const std::int64_t y = row % s.out_height * s.stride_h - s.pad_h;
     const std::int64_t y0 = first_inside(y, s.dilation_h);
     const std::int64_t y_end = y + (s.kernel_h - 1) * s.dilation_h + 1;
     const std::int64_t y1 = y_end < s.height ? y_end : s.height;
-    const std::uint8_t* image = input + n * s.height * s.width * s.channels;
+    const T* image = input + n * s.height * s.width * s.channels;
     for (std::int64_t ox = 0; ox < s.out_width; ++ox) {
       const std::int64_t x = ox * s.stride_w - s.pad_w;
       const std::int64_t x0 = first_inside(x, s.dilation_w);
       const std::int64_t x_end = x + (s.kernel_w - 1) * s.dilation_w + 1;
       const std::int64_t x1 = x_end < s.width ? x_end : s.width;
-      std::uint8_t* to = out + (row * s.out_width + ox) * s.channels;
+      T* to = out + (row * s.out_width + ox) * s.channels;
       std::int64_t c = 0;
       for (; c + 64 <= s.channels; c += 64) largest<64>(s, flip, image + c, to + c, y0, y1, x0, x1);
       for (; c + 16 <= s.channels; c += 16) largest<16>(s, flip, image + c, to + c, y0, y1, x0, x1);
       for (; c < s.channels; ++c) largest<1>(s, flip, image + c, to + c, y0, y1, x0, x1);
     }
+  }
+}
+
+}  // namespace
+
+void HALFEVEN_MAX_POOL(const PoolShape& s, PoolType type, std::uint8_t flip, const std::byte* input, std::byte* out,
+                       std::int64_t first, std::int64_t last) {
+  if (type == PoolType::f32) {
+    all_windows(s, flip, reinterpret_cast<const float*>(input), reinterpret_cast<float*>(out), first, last);
+  } else {
+    all_windows(s, flip, reinterpret_cast<const std::uint8_t*>(input), reinterpret_cast<std::uint8_t*>(out), first,
+                last);
   }
 }
 

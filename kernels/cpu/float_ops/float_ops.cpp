@@ -1,0 +1,63 @@
+#include "cpu/float_ops/float_ops.hpp"
+
+#include <algorithm>
+
+namespace halfeven::kernels {
+namespace {
+
+template <class F>
+void binary(const float* a, const float* b, std::int64_t inner, std::int64_t count, float* out, std::int64_t first,
+            std::int64_t last, F f) {
+  // Runs in which b moves as a does (inner 1) or stays (count 1, or one run of inner elements).
+  for (std::int64_t i = first; i < last;) {
+    const std::int64_t k = i / inner % count;
+    if (inner == 1 && count > 1) {
+      const std::int64_t run = std::min(last - i, count - k);
+      for (std::int64_t j = 0; j < run; ++j) out[i + j] = f(a[i + j], b[k + j]) + 0.0F;
+      i += run;
+    } else {
+      const std::int64_t run = count == 1 ? last - i : std::min(last - i, inner - i % inner);
+      const float v = b[k];
+      for (std::int64_t j = 0; j < run; ++j) out[i + j] = f(a[i + j], v) + 0.0F;
+      i += run;
+    }
+  }
+}
+
+}  // namespace
+
+void float_binary(FloatOperation op, const float* a, const float* b, std::int64_t inner, std::int64_t count, float* out,
+                  std::int64_t first, std::int64_t last) {
+  switch (op) {
+    case FloatOperation::add:
+      return binary(a, b, inner, count, out, first, last, [](float x, float y) { return x + y; });
+    case FloatOperation::subtract:
+      return binary(a, b, inner, count, out, first, last, [](float x, float y) { return x - y; });
+    case FloatOperation::reverse_subtract:
+      return binary(a, b, inner, count, out, first, last, [](float x, float y) { return y - x; });
+    case FloatOperation::multiply:
+      return binary(a, b, inner, count, out, first, last, [](float x, float y) { return x * y; });
+  }
+}
+
+void float_of_int32(const std::int32_t* in, float* out, std::int64_t first, std::int64_t last) {
+  for (std::int64_t i = first; i < last; ++i) out[i] = static_cast<float>(in[i]);
+}
+
+void float_relu(const float* in, float* out, std::int64_t first, std::int64_t last) {
+  for (std::int64_t i = first; i < last; ++i) out[i] = in[i] < 0 ? 0.0F : in[i];
+}
+
+void float_reduce_max(const float* in, float* out, std::int64_t length, std::int64_t columns, std::int64_t first,
+                      std::int64_t last) {
+  for (std::int64_t r = first; r < last; ++r) {
+    float* to = out + r * columns;
+    std::copy_n(in + r * length * columns, columns, to);
+    for (std::int64_t k = 1; k < length; ++k) {
+      const float* from = in + (r * length + k) * columns;
+      for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c] > to[c] || from[c] != from[c] ? from[c] : to[c];
+    }
+  }
+}
+
+}  // namespace halfeven::kernels
