@@ -225,13 +225,13 @@ int run(const RunArguments& arguments) {
     if (!arguments.hash_file.empty()) {
       options.tap = [&](const std::string& name, const Tensor& tensor) { hashes.add(name, tensor); };
     }
-    const std::vector<Tensor> tensors = wants_kernels(arguments)
-                                            ? run_kernels(arguments.check ? model : std::move(model), inputs, arguments)
-                                            : interpret(model, inputs, options);
+    const std::optional<Model> checked = arguments.check ? std::optional(model) : std::nullopt;
+    const std::vector<Tensor> tensors =
+        wants_kernels(arguments) ? run_kernels(std::move(model), inputs, arguments) : interpret(model, inputs, options);
     for (std::size_t i = 0; i < tensors.size(); ++i) outputs.push_back({infos.at(i).name, tensors[i], {}});
-    if (arguments.check) {
+    if (checked) {
       ProgressLine checking("checking");
-      check = cross_check(model, inputs, tensors, options.contract, arguments.engine.threads,
+      check = cross_check(*checked, inputs, tensors, options.contract, arguments.engine.threads,
                           [&](std::size_t done, std::size_t total) { checking.update(done, total); });
     }
   }

@@ -160,7 +160,7 @@ class Planner {
     }
     std::unique_ptr<Kernel> made;
     const bool same = best->outputs.size() == 1 && data_.size() == 1 && best->outputs[0].nests.size() == 1 &&
-                      is_view(best->outputs[0].nests[0], best->outputs[0].size);
+                      best->outputs[0].zeros.empty() && is_view(best->outputs[0].nests[0], best->outputs[0].size);
     if (same && data_[0] == 0) {
       made = std::make_unique<ViewOfMemory>();
       made->alias = true;

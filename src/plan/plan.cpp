@@ -391,7 +391,14 @@ class Planner {
     step.op_type = node.op_type;
     step.refusals = refusals_[n];
     step.nodes = {static_cast<std::uint32_t>(n)};
-    if (kernel.alias) plan_.places[step.outputs[0]].alias_of = step.inputs[0];
+    if (kernel.alias) {
+      Place& out = plan_.places[step.outputs[0]];
+      if (step.inputs[0] == kAbsent || out.bytes > plan_.places[step.inputs[0]].bytes) {
+        throw Error(ErrorCode::other, "kernel " + kernel.name + " takes a tensor for the memory of a smaller one",
+                    ir::label(g(), node));
+      }
+      out.alias_of = step.inputs[0];
+    }
     step.kernel = std::move(kernels_[n]);
     plan_.steps.push_back(std::move(step));
   }

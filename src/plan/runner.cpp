@@ -1,5 +1,6 @@
 #include "plan/runner.hpp"
 
+#include <algorithm>
 #include <memory>
 
 namespace halfeven::plan {
@@ -33,6 +34,16 @@ Runner::Runner(const Plan& plan, const std::vector<Tensor>& inputs)
 
 void Runner::step(std::size_t k, const ParallelFor& parallel) const {
   plan_.steps[k].kernel->run({steps_[k].in, steps_[k].out, scratch_}, parallel);
+}
+
+void Runner::step_in_place(std::size_t k, std::size_t input, const ParallelFor& parallel) const {
+  const Pointers& at = steps_[k];
+  std::vector<const std::byte*> in = at.in;
+  std::copy_n(in[input], plan_.places[plan_.steps[k].outputs[0]].bytes, at.out[0]);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (at.in[i] == at.in[input]) in[i] = at.out[0];
+  }
+  plan_.steps[k].kernel->run({in, at.out, scratch_}, parallel);
 }
 
 ParallelFor Runner::serial() {

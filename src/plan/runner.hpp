@@ -17,6 +17,8 @@ class Runner {
   void run(const ParallelFor& parallel) const {
     for (std::size_t k = 0; k < plan_.steps.size(); ++k) step(k, parallel);
   }
+  /// Step `k`, its first output written over a copy of input `input`, which has as many bytes.
+  void step_in_place(std::size_t k, std::size_t input, const ParallelFor& parallel) const;
   /// What graph output `k` holds.
   const std::byte* output(std::size_t k) const { return pointers_[plan_.output_places[k]]; }
 

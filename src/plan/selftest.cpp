@@ -49,6 +49,25 @@ class Trial {
     if (expected_.empty()) expected_ = interpreter::run(graph(), facts_, sample_.inputs, {});
     const Runner runner(plan, sample_.inputs);
     runner.run(Runner::halves());
+    std::string wrong = difference(runner);
+    // And the way that plans run it where an input dies: written over it.
+    for (std::size_t k = 0; k < plan.steps.size() && wrong.empty(); ++k) {
+      const Step& step = plan.steps[k];
+      if (!step.kernel->in_place || plan.places[step.outputs[0]].alias_of != SIZE_MAX) continue;
+      for (std::size_t i = 0; i < step.inputs.size() && wrong.empty(); ++i) {
+        const std::size_t p = step.inputs[i];
+        if (p == SIZE_MAX || plan.places[p].bytes != plan.places[step.outputs[0]].bytes) continue;
+        runner.step_in_place(k, i, Runner::halves());
+        for (std::size_t after = k + 1; after < plan.steps.size(); ++after) runner.step(after, Runner::halves());
+        wrong = difference(runner);
+        if (!wrong.empty()) wrong += " when written over an input";
+      }
+    }
+    return wrong;
+  }
+
+ private:
+  std::string difference(const Runner& runner) const {
     for (std::size_t k = 0; k < expected_.size(); ++k) {
       const Tensor& wanted = expected_[k];
       const std::byte* got = runner.output(k);
@@ -62,7 +81,6 @@ class Trial {
     return "";
   }
 
- private:
   Sample sample_;
   std::string word_;
   std::optional<ir::Graph> fused_;
