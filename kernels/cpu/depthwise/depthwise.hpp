@@ -27,7 +27,7 @@ struct Depthwise {
   DepthwiseFunction function = nullptr;
   bool raw = false;  ///< the output is int32 sums
 
-  // For vectors: strips of 64 channels. Lane order is depthwise_channel's.
+  // For vectors: strips of 64 bytes. Lane order is that of depthwise_byte.
   std::int64_t strips = 0;
   std::int64_t quads = 0;                ///< of rows: (kernel_h + 3) / 4
   std::int64_t planes = 1;               ///< more where weights need more than 8 bits: they are sums of so many
@@ -38,10 +38,14 @@ struct Depthwise {
   std::vector<std::uint8_t> padding_row;  ///< 64 bytes a strip
 };
 
-/// The channel, within a strip of 64, of lane `lane` of vector `vector`: what unpacking bytes makes of the order.
-constexpr std::int64_t depthwise_channel(std::int64_t vector, std::int64_t lane) {
+/// The byte, of 64, that lane `lane` of vector `vector` ends up in: what unpacking bytes makes of the order.
+constexpr std::int64_t depthwise_byte(std::int64_t vector, std::int64_t lane) {
   return 16 * (lane / 4) + 4 * vector + lane % 4;
 }
+
+/// So many channels of a strip lie side by side, 64 / channels output rows one behind the other: the last strip of few
+/// channels would leave most lanes idle.
+constexpr std::int64_t depthwise_strip_channels(std::int64_t left) { return left > 32 ? 64 : (left > 16 ? 32 : 16); }
 
 /// Fills `packed` and `lane_start` from `weights` and `start`.
 void pack_depthwise(Depthwise& d);

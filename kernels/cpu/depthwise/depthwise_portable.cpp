@@ -7,9 +7,10 @@ namespace halfeven::kernels {
 std::vector<std::int64_t> depthwise_lanes(std::int64_t channels) {
   std::vector<std::int64_t> out;
   for (std::int64_t strip = 0; strip < channels; strip += 64) {
+    const std::int64_t together = depthwise_strip_channels(channels - strip);
     for (std::int64_t v = 0; v < 4; ++v) {
       for (std::int64_t lane = 0; lane < 16; ++lane) {
-        const std::int64_t c = strip + depthwise_channel(v, lane);
+        const std::int64_t c = strip + depthwise_byte(v, lane) % together;
         out.push_back(c < channels ? c : -1);
       }
     }
