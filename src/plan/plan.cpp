@@ -83,7 +83,7 @@ class ConvertKernel final : public Kernel {
 class Planner {
  public:
   Planner(ir::Graph graph, PlanOptions options) : options_(std::move(options)) {
-    plan_.graph = group_dynamic(drop_nan_checks(std::move(graph)));
+    plan_.graph = std::move(graph);
     facts_ = ops::validate(plan_.graph);
     storable_ = storable(plan_.graph);
     forms_.assign(g().values.size(), Form{});
@@ -521,6 +521,8 @@ const Tensor* Site::constant(ir::ValueId id) const {
   return at == graph.initializers.end() || graph.is_input(id) ? nullptr : &at->second;
 }
 
-Plan make_plan(ir::Graph graph, const PlanOptions& options) { return Planner(lower(std::move(graph)), options).run(); }
+Plan make_plan(ir::Graph graph, const PlanOptions& options) {
+  return Planner(lower(group_dynamic(drop_nan_checks(std::move(graph)))), options).run();
+}
 
 }  // namespace halfeven::plan

@@ -38,7 +38,7 @@ void block(const BinaryOperands& in, const Requantize& q, const std::uint8_t* b,
     open |= __builtin_fabsf(t - r) < tie ? 0 : 1;
     y[k] = static_cast<std::int32_t>(r) + zero;
   }
-  // Before anything is written: the output may be an operand's memory.
+  // Not both: the output may be the memory of an operand.
   if (open != 0) return (kProduct ? multiply_portable : add_portable)(in, q, out, first, first + n);
   for (std::size_t k = 0; k < n; ++k) out[first + k] = static_cast<std::uint8_t>(y[k]);
 }
