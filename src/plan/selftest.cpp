@@ -57,10 +57,13 @@ class Trial {
       for (std::size_t i = 0; i < step.inputs.size() && wrong.empty(); ++i) {
         const std::size_t p = step.inputs[i];
         if (p == SIZE_MAX || plan.places[p].bytes != plan.places[step.outputs[0]].bytes) continue;
-        // Later steps may have used the memory of inputs that die here: all over again.
-        for (std::size_t before = 0; before < k; ++before) runner.step(before, Runner::halves());
-        runner.step_in_place(k, i, Runner::halves());
-        for (std::size_t after = k + 1; after < plan.steps.size(); ++after) runner.step(after, Runner::halves());
+        for (std::size_t n = 0; n < plan.steps.size(); ++n) {  // all, for the memory before it is used again behind it
+          if (n == k) {
+            runner.step_in_place(n, i, Runner::halves());
+          } else {
+            runner.step(n, Runner::halves());
+          }
+        }
         wrong = difference(runner);
         if (!wrong.empty()) wrong += " when written over an input";
       }
