@@ -26,7 +26,7 @@ inline constexpr double kRoundToFloatError = 0x1p-50;
 inline constexpr double kRoundToFloatLeast = 0x1p-100;
 
 /// The scalar definition: every kernel is tested for equality with it.
-inline float round_to_float(const RoundToFloat& f, std::size_t column, std::int64_t sum) {
+[[maybe_unused]] static inline float round_to_float(const RoundToFloat& f, std::size_t column, std::int64_t sum) {
   const double first = static_cast<double>(sum) * f.ratio[column];
   const double t = first + f.offset[column] + 0.0;  // +0.0: a computed zero is +0
   const double e = (std::fabs(first) + std::fabs(f.offset[column])) * kRoundToFloatError;

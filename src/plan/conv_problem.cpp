@@ -66,6 +66,16 @@ std::string read_window(const Site& site, ConvProblem& p, const Shape& xs, const
   return "";
 }
 
+// Weights are many: no wider than need be.
+std::vector<std::int16_t> stored_weights(const Tensor& t) {
+  const auto* bytes = reinterpret_cast<const std::int8_t*>(t.data());
+  if (t.dtype() == DType::int8) return {bytes, bytes + t.size()};
+  const auto* unsigned_bytes = reinterpret_cast<const std::uint8_t*>(t.data());
+  if (t.dtype() == DType::uint8) return {unsigned_bytes, unsigned_bytes + t.size()};
+  const auto values = ops::integers(t);
+  return {values.begin(), values.end()};
+}
+
 }  // namespace
 
 std::string read_conv(const Site& site, ConvProblem& p) {
@@ -97,7 +107,7 @@ std::string read_conv(const Site& site, ConvProblem& p) {
   if (p.batch == 0 || p.window.out[0] <= 0 || p.window.out[1] <= 0 || p.out_channels == 0 || p.in_channels == 0) {
     return "is empty";
   }
-  p.raw = ops::integers(*wt);
+  p.raw = stored_weights(*wt);
   p.zero = p.wide ? p.x.zeros[0] + (p.xt == DType::int16 ? 32768 : 0) : byte_zero(site, p.x);
   return "";
 }

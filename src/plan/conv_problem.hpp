@@ -24,7 +24,7 @@ struct ConvProblem {
   std::int64_t out_channels = 1;  // of all groups
   std::int64_t batch = 1, height = 1, width = 1;
   ops::Window window;                                      // of two dimensions
-  std::vector<std::int64_t> raw;                           // weights as stored
+  std::vector<std::int16_t> raw;                           // weights as stored
   std::int64_t stride_oc = 1, stride_c = 1, stride_t = 1;  // in raw
   std::int64_t zero = 0;                                   // of the activation as the kernel sees it
 

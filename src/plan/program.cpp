@@ -62,6 +62,7 @@ class Compiler {
       quantize(*last, type, lo, hi);
     } else {
       need_float(result);
+      if (only_moves(result)) throw Refusal{"passes floats on, whose zeros keep their sign"};
       const Register r = to_float(rounded(result));
       v.type = kernels::FusedType::f32;
       v.result = r.number;
@@ -278,6 +279,17 @@ class Compiler {
     }
     unrounded_[id] = r;
     return r;
+  }
+
+  // Whether the value is a float tensor from outside, passed on and nothing more: then -0 stays what it is.
+  bool only_moves(ir::ValueId id) const {
+    const ir::Node* n = node_of(id);
+    while (n != nullptr && passes(*n)) {
+      if (n->op_type == "Relu") return false;  // which gives +0
+      id = n->inputs[0];
+      n = node_of(id);
+    }
+    return n == nullptr;
   }
 
   static bool passes(const ir::Node& n) {

@@ -175,5 +175,26 @@ TEST(Elementwise, QuantizesFloats) {
   EXPECT_EQ(tally.references, 0U);
 }
 
+// A zero that is only passed on keeps its sign (contract section 6).
+TEST(Elementwise, ZerosKeepTheirSign) {
+  properties::SmallGraph g;
+  g.inputs.push_back({"x", {DType::float32, {1, 2, 2, 3}, {1, -1, 0, 0, 2, -2, 0, 0.5, -0.5, 0, 3, 0}}});
+  g.constants.push_back({"lo", {DType::float32, {}, {-1}}});
+  g.constants.push_back({"hi", {DType::float32, {}, {1}}});
+  g.nodes.push_back({"Clip", {"x", "lo", "hi"}, "y", {}, {}, {}, {}});
+  g.nodes.push_back({"Relu", {"x"}, "r", {}, {}, {}, {}});
+  g.outputs = {"y", "r"};
+  const std::string text = properties::to_onnx(g);
+  const Model model = Model::load(std::as_bytes(std::span(text)));
+  std::vector<float> values(12, -0.0F);
+  values[0] = 5;
+  values[7] = 0.0F;
+  const auto bytes = std::as_bytes(std::span(values));
+  const NamedTensors inputs{{"x", Tensor::copy(DType::float32, {1, 2, 2, 3}, bytes)}};
+  const auto wanted = interpret(model, inputs);
+  const auto got = Context(Executable::compile(model)).run(inputs);
+  for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
+}
+
 }  // namespace
 }  // namespace halfeven::test

@@ -214,5 +214,28 @@ TEST(Engine, RandomConvolutions) {
   EXPECT_GT(with_kernel, rounds);
 }
 
+// oneDNN's sums, where they are exact on this machine.
+TEST(Engine, OneDnn) {
+  std::mt19937_64 random(20261203);
+  std::size_t taken = 0;
+  for (std::size_t round = 0; round < effort(60, 10); ++round) {
+    const auto drawn = draw_convolution(random);
+    const std::string text = properties::to_onnx(drawn);
+    const Model model = Model::load(std::as_bytes(std::span(text)));
+    const NamedTensors inputs{{"x", properties::to_tensor(drawn.inputs[0].second)}};
+    const auto wanted = interpret(model, inputs);
+    for (const int threads : {1, 2}) {
+      CompileOptions options = options_for(inputs, instruction_sets().back(), threads);
+      options.kernels = {"conv.onednn"};
+      const Executable executable = Executable::compile(model, options);
+      for (const PlanStep& step : executable.plan().steps) taken += step.kernel == "conv.onednn" ? 1 : 0;
+      expect_identical(Context(executable).run(inputs)[0], wanted[0],
+                       "convolution " + std::to_string(round) + "\n" + properties::to_text(drawn));
+    }
+    if (HasFailure()) return;
+  }
+  std::cout << taken << " convolutions by oneDNN\n";
+}
+
 }  // namespace
 }  // namespace halfeven::test

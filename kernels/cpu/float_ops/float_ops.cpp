@@ -45,7 +45,7 @@ void float_of_int32(const std::int32_t* in, float* out, std::int64_t first, std:
 }
 
 void float_relu(const float* in, float* out, std::int64_t first, std::int64_t last) {
-  for (std::int64_t i = first; i < last; ++i) out[i] = in[i] < 0 ? 0.0F : in[i];
+  for (std::int64_t i = first; i < last; ++i) out[i] = in[i] > 0 || in[i] != in[i] ? in[i] : 0.0F;  // -0 becomes +0
 }
 
 void float_reduce_max(const float* in, float* out, std::int64_t length, std::int64_t columns, std::int64_t first,
