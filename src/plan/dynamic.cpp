@@ -161,6 +161,7 @@ std::string read_group(const Site& site, DynamicKernel& kernel, Layout& layout) 
   if (site.dtype(input) != (kernel.integers ? DType::int32 : DType::float32)) return "is not of int32 or float32";
   const Shape& shape = site.shape(input);
   const Shape& out = site.shape(site.node.outputs[0]);
+  if (shape.size() < 2) return "has fewer than two dimensions";  // one of them holds the channels
   if (shape.size() != out.size() || shape.empty() || (pool == nullptr && shape != out)) return "broadcasts its tensor";
   if (elements(shape) == 0 || elements(out) == 0) return "is empty";
 

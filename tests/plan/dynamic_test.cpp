@@ -114,5 +114,21 @@ TEST(Dynamic, Chains) {
   EXPECT_GT(with_kernel, rounds * 4);
 }
 
+// A vector in front of DynamicQuantizeLinear: channels and elements are one axis.
+TEST(Dynamic, Vectors) {
+  properties::SmallGraph g;
+  g.inputs.push_back({"x", {DType::float32, {8}, {1, -2, 3, 0.5, -7, 2.25, 4, 0}}});
+  g.constants.push_back({"b", {DType::float32, {8}, {0.25, 1, 2, 3, -1, 0, 5, 6}}});
+  g.nodes.push_back({"Add", {"x", "b"}, "s", {}, {}, {}, {}});
+  g.nodes.push_back({"DynamicQuantizeLinear", {"s"}, "q", {}, {}, {}, {}, {"scale", "zero"}});
+  g.outputs = {"q", "scale", "zero"};
+  const std::string text = properties::to_onnx(g);
+  const Model model = Model::load(std::as_bytes(std::span(text)));
+  const NamedTensors inputs{{"x", properties::to_tensor(g.inputs[0].second)}};
+  const auto wanted = interpret(model, inputs);
+  const auto got = Context(Executable::compile(model)).run(inputs);
+  for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
+}
+
 }  // namespace
 }  // namespace halfeven::test
