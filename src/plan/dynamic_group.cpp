@@ -31,9 +31,9 @@ passes::Region chain(const Editor& e, std::size_t last) {
     const auto& shape = e.graph().value(e.node(n).inputs[k]).shape;
     return shape && element_count(*shape) == 1;
   };
-  for (int k = 0; k < 2; ++k) {
-    if (!back("MaxPool", 0)) back("Relu", 0);
-  }
+  // One of each at most, in either order.
+  const bool pooled = back("MaxPool", 0);
+  if (back("Relu", 0) && !pooled) back("MaxPool", 0);
   if (!back("Add", 0)) return {};
   if (!constant(0) && !constant(1)) return {};
   std::size_t data = constant(1) ? 0 : 1;

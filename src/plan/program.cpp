@@ -382,6 +382,11 @@ class Compiler {
         {"Min", FusedOp::minimum}, {"Max", FusedOp::maximum},  {"PRelu", FusedOp::prelu},  {"Sum", FusedOp::add}};
     if (const auto op = binary.find(n.op_type); op != binary.end()) {
       if (n.inputs.size() != 2) throw Refusal{n.op_type + " of other than two tensors"};
+      // A product by 1 rounds what it reads, and that is all.
+      if (n.op_type == "Mul" && is_one(n.inputs[1]) && node_of(n.inputs[0]) != nullptr) {
+        const Register x = rounded(n.inputs[0]);
+        return wants_pair ? x : to_float(x);
+      }
       const Register a = unary(op->second);
       const Register b = rounded(n.inputs[1]);
       s.b = b.number;
@@ -420,6 +425,12 @@ class Compiler {
       return emit(s, false, x.invariant, Known{});
     }
     throw Refusal{n.op_type + " is no operator of the kernel"};
+  }
+
+  bool is_one(ir::ValueId id) const {
+    const Tensor* t = constant(id);
+    return t != nullptr && t->size() == 1 && is_float(t->dtype()) &&
+           numerics::decode_float(t->dtype(), t->data(), 0) == 1.0;
   }
 
   Register arithmetic(FusedStep s, const Register& a, const Register& b, bool wants_pair) {

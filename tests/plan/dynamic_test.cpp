@@ -130,5 +130,26 @@ TEST(Dynamic, Vectors) {
   for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
 }
 
+// Two pools in front of it are not one.
+TEST(Dynamic, TwoPools) {
+  properties::SmallGraph g;
+  std::vector<double> values;
+  for (int i = 0; i < 2 * 8 * 8; ++i) values.push_back((i * 37 % 101) - 50);
+  g.inputs.push_back({"x", {DType::float32, {1, 2, 8, 8}, values}});
+  g.constants.push_back({"b", {DType::float32, {1, 2, 1, 1}, {0.25, -1}}});
+  g.nodes.push_back({"Add", {"x", "b"}, "s", {}, {}, {}, {}});
+  const std::map<std::string, std::vector<std::int64_t>> lists{{"kernel_shape", {2, 2}}, {"strides", {2, 2}}};
+  g.nodes.push_back({"MaxPool", {"s"}, "p", {}, lists, {}, {}});
+  g.nodes.push_back({"MaxPool", {"p"}, "pp", {}, lists, {}, {}});
+  g.nodes.push_back({"DynamicQuantizeLinear", {"pp"}, "q", {}, {}, {}, {}, {"scale", "zero"}});
+  g.outputs = {"q", "scale", "zero"};
+  const std::string text = properties::to_onnx(g);
+  const Model model = Model::load(std::as_bytes(std::span(text)));
+  const NamedTensors inputs{{"x", properties::to_tensor(g.inputs[0].second)}};
+  const auto wanted = interpret(model, inputs);
+  const auto got = Context(Executable::compile(model)).run(inputs);
+  for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
+}
+
 }  // namespace
 }  // namespace halfeven::test

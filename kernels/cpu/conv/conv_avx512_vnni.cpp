@@ -107,6 +107,8 @@ template <std::size_t M, std::size_t B>
   });
 }
 
+constexpr std::int64_t kAhead = 16 * 64;  // bytes of a vector's weights
+
 // M pixels, B vectors of 16 channels.
 template <std::size_t M, std::size_t B>
 [[gnu::always_inline]] inline void sum_up(const TileArgs& t, std::int64_t ahead, __m512i (&sums)[M][B]) {
@@ -125,6 +127,10 @@ template <std::size_t M, std::size_t B>
     const auto step = [&](std::int64_t c) __attribute__((always_inline)) {
       __m512i factors[B];
       unroll<B>([&](auto b) { factors[b] = _mm512_load_si512(w + static_cast<std::int64_t>(b) * 64); });
+      // Weights are read once by a small image, and from far away.
+      unroll<B>([&](auto b) {
+        _mm_prefetch(reinterpret_cast<const char*>(w + kAhead * B + static_cast<std::int64_t>(b) * 64), _MM_HINT_T0);
+      });
       w += 64 * B;
       unroll<M>([&](auto m) {
         std::int32_t four;

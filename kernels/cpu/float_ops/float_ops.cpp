@@ -57,6 +57,7 @@ void float_reduce_max(const float* in, float* out, std::int64_t length, std::int
       const float* from = in + (r * length + k) * columns;
       for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c] > to[c] || from[c] != from[c] ? from[c] : to[c];
     }
+    for (std::int64_t c = 0; c < columns; ++c) to[c] += 0.0F;  // a zero that is computed is +0
   }
 }
 
