@@ -239,14 +239,25 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
   d.start = rounding.start;
   const bool vectors = site.isa >= Isa::vnni;
   d.function = vectors ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
-  d.raw = p.wide;
+  d.words = p.wide && vectors && d.kernel_h <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
+  d.raw = p.wide && !d.words;
   kernels::pack_depthwise(d);
+  if (d.words) {
+    const kernels::Requantize q = kernel.requantization->view(false);
+    for (const std::int64_t channel : kernels::depthwise_lanes(p.groups)) {
+      d.lane_ratio.push_back(channel < 0 ? 0 : q.ratio[channel]);
+      d.lane_offset.push_back(channel < 0 ? 0 : q.offset[channel]);
+    }
+    d.plane_bytes = kernel.input.plane_bytes();
+    d.padding_at = kernel.input.padding_at();
+    d.low_padding = static_cast<std::uint8_t>(p.zero);
+  }
   if (auto fixed = kernel.requantization->fixed(kernels::depthwise_lanes(p.groups)); fixed && !p.wide) {
     d.fixed = std::move(*fixed);
     d.fixed.checked = !site.plain_rounding;
     d.use_fixed = true;
   }
-  if (p.wide) {
+  if (d.raw) {
     kernels::Depthwise low;
     low.geometry = d.geometry;
     low.geometry.padding = static_cast<std::uint8_t>(p.zero);

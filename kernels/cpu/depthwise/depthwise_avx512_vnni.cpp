@@ -8,11 +8,12 @@
 #include "cpu/conv/finish_avx512.hpp"
 #include "cpu/conv/fixed_avx512.hpp"
 #include "cpu/depthwise/depthwise.hpp"
+#include "cpu/words_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
 
-constexpr std::int64_t kMostQuads = 4;  // of rows: kernels up to 16 high
+constexpr std::int64_t kMostQuads = kMostDepthwiseHeight / 4;  // of rows
 
 // What a row of outputs of one strip needs.
 struct Strip {
@@ -28,6 +29,7 @@ struct Strip {
   FixedLanes lanes;
   std::uint8_t* out;    // column 0
   std::int64_t column;  // bytes from one output to the next
+  const WordLanes* words;
 };
 
 // Lane by lane the four taps of a channel.
@@ -42,14 +44,18 @@ struct Strip {
   v[3] = _mm512_unpackhi_epi16(ab1, cd1);
 }
 
-// Four rows at a column, which may be outside.
-[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, __m512i (&v)[4]) {
+// Four rows at a column of a plane, which may be outside.
+[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, std::int64_t plane,
+                                          __m512i (&v)[4]) {
   if (x < 0 || x >= s.d->geometry.width) {
-    for (__m512i& one : v) one = _mm512_set1_epi8(static_cast<char>(s.d->geometry.padding));
+    const std::uint8_t padding = plane == 0 ? s.d->geometry.padding : s.d->low_padding;
+    for (__m512i& one : v) one = _mm512_set1_epi8(static_cast<char>(padding));
     return;
   }
   const auto k = static_cast<std::size_t>(quad) * 4;
-  const auto load = [&](std::size_t i) { return _mm512_maskz_loadu_epi8(s.mask, s.rows[k + i] + x * s.steps[k + i]); };
+  const auto load = [&](std::size_t i) {
+    return _mm512_maskz_loadu_epi8(s.mask, s.rows[k + i] + x * s.steps[k + i] + plane);
+  };
   interleave(load(0), load(1), load(2), load(3), v);
 }
 
@@ -100,7 +106,53 @@ inline void in_channel_order(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std
   finish_bytes_avx512(f);
 }
 
+// 16-bit results that the doubles leave open.
+[[gnu::noinline, gnu::cold]] void settle_words(const Strip& s, std::int64_t vector, unsigned near, __m512i sums,
+                                               std::uint16_t* out) {
+  alignas(64) std::int32_t sum[16];
+  _mm512_store_si512(sum, sums);
+  for (std::int64_t lane = 0; lane < 16; ++lane) {
+    const std::int64_t c = depthwise_channel(vector, lane);
+    if (((near >> lane) & 1U) == 0 || ((s.mask >> c) & 1U) == 0) continue;
+    out[c] = static_cast<std::uint16_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
+  }
+}
+
+[[gnu::noinline]] void emit_words(const Strip& s, __m512i v0, __m512i v1, __m512i v2, __m512i v3, std::uint8_t* out) {
+  const WordLanes& w = *s.words;
+  const __m512i sums[4] = {v0, v1, v2, v3};
+  const double* ratio = s.d->lane_ratio.data() + s.lane;
+  const double* offset = s.d->lane_offset.data() + s.lane;
+  __m512i y[4];
+  unsigned near[4] = {0, 0, 0, 0};
+  unroll<4>([&](auto v) {
+    const double* r = ratio + 16 * v;
+    const double* o = offset + 16 * v;
+    y[v] = round_doubles(_mm512_fmadd_pd(low_doubles(sums[v]), _mm512_loadu_pd(r), _mm512_loadu_pd(o)),
+                         _mm512_fmadd_pd(high_doubles(sums[v]), _mm512_loadu_pd(r + 8), _mm512_loadu_pd(o + 8)), w,
+                         near[v]);
+  });
+  // Each 128 bits of a hold the first 8 of 16 channels, of b the others.
+  const auto pack = [&](__m512i low, __m512i high) {
+    const __m512i words = _mm512_min_epu16(_mm512_max_epu16(_mm512_packus_epi32(low, high), w.lo), w.hi);
+    return _mm512_xor_si512(words, w.flip);
+  };
+  const __m512i a = pack(y[0], y[1]);
+  const __m512i b = pack(y[2], y[3]);
+  const __m512i first = _mm512_permutex2var_epi64(a, _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), b);
+  const __m512i second = _mm512_permutex2var_epi64(a, _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4), b);
+  auto* to = reinterpret_cast<std::uint16_t*>(out);
+  _mm512_mask_storeu_epi16(to, static_cast<__mmask32>(s.mask), first);
+  _mm512_mask_storeu_epi16(to + 32, static_cast<__mmask32>(s.mask >> 32), second);
+  if (__builtin_expect((near[0] | near[1] | near[2] | near[3]) != 0, 0)) {
+    unroll<4>([&](auto v) {
+      if (near[v] != 0) settle_words(s, v, near[v], sums[v], to);
+    });
+  }
+}
+
 [[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[4], std::uint8_t* out) {
+  if (s.d->words) return emit_words(s, sums[0], sums[1], sums[2], sums[3], out);
   if (!s.d->use_fixed) return emit_checked(s, sums[0], sums[1], sums[2], sums[3], out);
   const float* ratio = s.d->fixed.ratio.data() + s.lane;
   const float* offset = s.d->fixed.offset.data() + s.lane;
@@ -137,43 +189,49 @@ void outputs(const Strip& s, std::int64_t ox) {
   const std::int64_t quads = d.quads;
   const std::int64_t stride = quads * kPlanes * 256;  // from one kx to the next
   const __mmask64 mask = s.mask;
-  const std::int8_t* weights = s.weights;
-  for (std::int64_t quad = 0; quad < quads; ++quad, weights += kPlanes * 256) {
-    const auto k = static_cast<std::size_t>(quad) * 4;
-    const std::int64_t step0 = s.steps[k];
-    const std::int64_t step1 = s.steps[k + 1];
-    const std::int64_t step2 = s.steps[k + 2];
-    const std::int64_t step3 = s.steps[k + 3];
-    const std::uint8_t* r0 = s.rows[k] + x0 * step0;
-    const std::uint8_t* r1 = s.rows[k + 1] + x0 * step1;
-    const std::uint8_t* r2 = s.rows[k + 2] + x0 * step2;
-    const std::uint8_t* r3 = s.rows[k + 3] + x0 * step3;
-    unroll<(P - 1) * SW + KW>([&](auto i) {
-      constexpr std::int64_t at = i;
-      __m512i v[4];
-      if constexpr (kInside) {
-        interleave(_mm512_maskz_loadu_epi8(mask, r0), _mm512_maskz_loadu_epi8(mask, r1),
-                   _mm512_maskz_loadu_epi8(mask, r2), _mm512_maskz_loadu_epi8(mask, r3), v);
-        r0 += step0;
-        r1 += step1;
-        r2 += step2;
-        r3 += step3;
-      } else {
-        column(s, quad, x0 + at, v);
-      }
-      unroll<static_cast<std::size_t>(kPlanes)>([&](auto plane) {
-        const std::int8_t* w = weights + static_cast<std::int64_t>(plane) * 256;
-        unroll<P>([&](auto p) {
-          constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
-          if constexpr (kx >= 0 && kx < KW) {
-            unroll<4>([&](auto c) {
-              sums[p][c] = _mm512_dpbusd_epi32(sums[p][c], v[c],
-                                               _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
-            });
-          }
+  const std::int64_t last = d.words ? d.plane_bytes : 0;
+  // Planes of the input pass through one loop, so that its code stands here once.
+  for (std::int64_t plane = 0;; plane = last) {
+    const std::int8_t* weights = s.weights;
+    for (std::int64_t quad = 0; quad < quads; ++quad, weights += kPlanes * 256) {
+      const auto k = static_cast<std::size_t>(quad) * 4;
+      const std::int64_t step0 = s.steps[k];
+      const std::int64_t step1 = s.steps[k + 1];
+      const std::int64_t step2 = s.steps[k + 2];
+      const std::int64_t step3 = s.steps[k + 3];
+      const std::uint8_t* r0 = s.rows[k] + x0 * step0 + plane;
+      const std::uint8_t* r1 = s.rows[k + 1] + x0 * step1 + plane;
+      const std::uint8_t* r2 = s.rows[k + 2] + x0 * step2 + plane;
+      const std::uint8_t* r3 = s.rows[k + 3] + x0 * step3 + plane;
+      unroll<(P - 1) * SW + KW>([&](auto i) {
+        constexpr std::int64_t at = i;
+        __m512i v[4];
+        if constexpr (kInside) {
+          interleave(_mm512_maskz_loadu_epi8(mask, r0), _mm512_maskz_loadu_epi8(mask, r1),
+                     _mm512_maskz_loadu_epi8(mask, r2), _mm512_maskz_loadu_epi8(mask, r3), v);
+          r0 += step0;
+          r1 += step1;
+          r2 += step2;
+          r3 += step3;
+        } else {
+          column(s, quad, x0 + at, plane, v);
+        }
+        unroll<static_cast<std::size_t>(kPlanes)>([&](auto part) {
+          const std::int8_t* w = weights + static_cast<std::int64_t>(part) * 256;
+          unroll<P>([&](auto p) {
+            constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
+            if constexpr (kx >= 0 && kx < KW) {
+              unroll<4>([&](auto c) {
+                sums[p][c] = _mm512_dpbusd_epi32(
+                    sums[p][c], v[c], _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
+              });
+            }
+          });
         });
       });
-    });
+    }
+    if (plane == last) break;
+    unroll<4>([&](auto v) { unroll<P>([&](auto p) { sums[p][v] = _mm512_slli_epi32(sums[p][v], 8); }); });
   }
   unroll<P>([&](auto p) { emit(s, sums[p], s.out + (ox + static_cast<std::int64_t>(p)) * s.column); });
 }
@@ -184,15 +242,22 @@ void output(const Strip& s, std::int64_t ox) {
   __m512i sums[4];
   for (std::size_t v = 0; v < 4; ++v) sums[v] = _mm512_loadu_si512(s.start + 16 * v);
   const std::int64_t x0 = ox * d.geometry.stride_w + d.geometry.origin_x;
-  const std::int8_t* w = s.weights;
-  for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
-    for (std::int64_t quad = 0; quad < d.quads; ++quad) {
-      __m512i v[4];
-      column(s, quad, x0 + kx * d.dilation_w, v);
-      for (std::int64_t plane = 0; plane < d.planes; ++plane, w += 256) {
-        for (std::size_t k = 0; k < 4; ++k) sums[k] = _mm512_dpbusd_epi32(sums[k], v[k], _mm512_load_si512(w + k * 64));
+  const std::int64_t last = d.words ? d.plane_bytes : 0;
+  for (std::int64_t plane = 0;; plane = last) {
+    const std::int8_t* w = s.weights;
+    for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
+      for (std::int64_t quad = 0; quad < d.quads; ++quad) {
+        __m512i v[4];
+        column(s, quad, x0 + kx * d.dilation_w, plane, v);
+        for (std::int64_t part = 0; part < d.planes; ++part, w += 256) {
+          for (std::size_t k = 0; k < 4; ++k) {
+            sums[k] = _mm512_dpbusd_epi32(sums[k], v[k], _mm512_load_si512(w + k * 64));
+          }
+        }
       }
     }
+    if (plane == last) break;
+    for (__m512i& sum : sums) sum = _mm512_slli_epi32(sum, 8);
   }
   emit(s, sums, s.out + ox * s.column);
 }
@@ -243,8 +308,11 @@ void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Req
   if (d.quads > kMostQuads) return depthwise_portable(d, in, q, out, first, last);
   const ConvGeometry& g = d.geometry;
   const RowFunction function = row_function(d);
-  Strip s{&d, {}, {}, nullptr, nullptr, 0, 0, 0, &q, FixedLanes(d.fixed), nullptr, 0};
-  const std::int64_t element = d.raw ? 4 : 1;
+  Strip s{&d, {}, {}, nullptr, nullptr, 0, 0, 0, &q, FixedLanes(d.fixed), nullptr, 0, nullptr};
+  const WordLanes words(q);
+  s.words = &words;
+  const std::int64_t element = d.raw ? 4 : (d.words ? 2 : 1);
+  const std::uint8_t* padding = d.words ? in + d.padding_at : d.padding_row.data();
   s.column = g.out_column * element;
   for (std::int64_t r = first; r < last; ++r) {
     const std::int64_t n = r / g.out_height;
@@ -261,7 +329,7 @@ void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Req
         const std::int64_t y = oy * g.stride_h + g.origin_y + k * d.dilation_h;
         const bool inside = k < d.kernel_h && y >= 0 && y < g.height;
         const auto at = static_cast<std::size_t>(k);
-        s.rows[at] = inside ? in + n * g.image_bytes + y * g.row_bytes + s.channel : d.padding_row.data() + s.channel;
+        s.rows[at] = inside ? in + n * g.image_bytes + y * g.row_bytes + s.channel : padding + s.channel;
         s.steps[at] = inside ? g.column_bytes : 0;
       }
       function(s);
