@@ -16,6 +16,7 @@ struct Requantize {
   double ratio2 = 0;               ///< of a second integer term (an addition's other operand)
   bool per_tensor = false;
   double slack = 0;
+  bool fits = false;  ///< before rounding, no value exceeds 2^30
   /// The same in float32, for kernels that check every lane: where the float result lies within `float_slack` of a tie,
   /// the doubles decide. Null where float32 is too coarse for that.
   const float* float_ratio = nullptr;

@@ -65,7 +65,7 @@ class ConvKernel final : public Kernel {
     std::int32_t* low = high + rows * row;
     parallel(rows, [&](std::int64_t first, std::int64_t last) {
       d.function(d, in, q, reinterpret_cast<std::uint8_t*>(high), first, last);
-      low_depthwise->function(*low_depthwise, in + input.elements(), q, reinterpret_cast<std::uint8_t*>(low), first,
+      low_depthwise->function(*low_depthwise, in + input.plane_bytes(), q, reinterpret_cast<std::uint8_t*>(low), first,
                               last);
       for (std::int64_t p = first * g.out_width; p < last * g.out_width; ++p) {
         kernels::FinishArgs f;
@@ -125,14 +125,20 @@ kernels::ConvFunctions functions_of(Isa isa) {
   }
 }
 
+// Whether the sums of 16-bit activations do: their bytes are then summed in one place.
+bool fits_int32(const ConvRounding& rounding) {
+  return *std::max_element(rounding.bounds.begin(), rounding.bounds.end()) < 0x1p31;
+}
+
 // A part that computes the output with the taps of `g`; tap k uses the weights of tap numbers[k].
-kernels::Conv make_part(const Site& site, const ConvProblem& p, ConvGeometry g,
+kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput& input, ConvGeometry g,
                         const std::vector<std::int64_t>& numbers, bool merged, const std::vector<std::int32_t>& shifts,
                         const ConvRounding& rounding, const Requantization& requantization) {
   kernels::Conv conv;
   conv.functions = functions_of(site.isa);
   conv.wide = p.wide;
-  conv.plane_bytes = g.batch * g.image_bytes;
+  conv.plane_bytes = input.plane_bytes();
+  conv.padding_at = input.padding_at();
   conv.weight_zeros = shifts;
   const bool bytes = g.out_element == 1;
   conv.result = bytes ? ConvResult::bytes : ConvResult::words;
@@ -166,7 +172,7 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, ConvGeometry g,
   }
   if (!interleaved)
     conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false, conv.rows ? 2 : 4);
-  if (p.wide) conv.low_padding_row.assign(conv.weights.padding_row.size(), static_cast<std::uint8_t>(p.zero));
+  conv.one_sum = p.wide && conv.functions.planes && fits_int32(rounding);
   conv.geometry = std::move(g);
   return conv;
 }
@@ -213,7 +219,7 @@ std::vector<kernels::Conv> make_phases(const Site& site, const ConvProblem& p, c
         const auto k = static_cast<std::size_t>(oc);
         own.start[k] = static_cast<std::int32_t>(rounding.bias[k] - p.zero * sum);
       }
-      out.push_back(make_part(site, p, std::move(g), numbers, false, shifts, own, requantization));
+      out.push_back(make_part(site, p, ConvInput(), std::move(g), numbers, false, shifts, own, requantization));
     }
   }
   return out;
@@ -233,14 +239,26 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
   d.start = rounding.start;
   const bool vectors = site.isa >= Isa::vnni;
   d.function = vectors ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
-  d.raw = p.wide;
+  d.words = p.wide && vectors && d.kernel_h <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
+  if (d.words) d.function = kernels::depthwise_words_avx512_vnni;
+  d.raw = p.wide && !d.words;
   kernels::pack_depthwise(d);
-  if (auto fixed = kernel.requantization->fixed(kernels::depthwise_lanes(p.groups)); fixed && !p.wide) {
+  if (d.words) {
+    const kernels::Requantize q = kernel.requantization->view(false);
+    for (const std::int64_t channel : kernels::depthwise_lanes(p.groups, !d.words)) {
+      d.lane_ratio.push_back(channel < 0 ? 0 : q.ratio[channel]);
+      d.lane_offset.push_back(channel < 0 ? 0 : q.offset[channel]);
+    }
+    d.plane_bytes = kernel.input.plane_bytes();
+    d.padding_at = kernel.input.padding_at();
+    d.low_padding = static_cast<std::uint8_t>(p.zero);
+  }
+  if (auto fixed = kernel.requantization->fixed(kernels::depthwise_lanes(p.groups, !d.words)); fixed && !p.wide) {
     d.fixed = std::move(*fixed);
     d.fixed.checked = !site.plain_rounding;
     d.use_fixed = true;
   }
-  if (p.wide) {
+  if (d.raw) {
     kernels::Depthwise low;
     low.geometry = d.geometry;
     low.geometry.padding = static_cast<std::uint8_t>(p.zero);
@@ -308,6 +326,8 @@ Offer make_conv(const Site& site) {
   if (p.wide) {
     input.kind = ConvInput::Kind::planes;
     input.flip = p.xt == DType::int16 ? 0x8000 : 0;
+    input.zero = static_cast<std::uint16_t>(p.zero);
+    if (site.isa >= Isa::avx512) input.split = kernels::split_words_avx512;
   } else if (input.channels % 4 != 0 && !depthwise && !has_room_behind(site, p.x.id)) {
     input.kind = ConvInput::Kind::copied;
   }
@@ -345,7 +365,7 @@ Offer make_conv(const Site& site) {
     kernel->parts = make_phases(site, p, shifts, rounding, *kernel->requantization);
   } else {
     kernel->parts.push_back(
-        make_part(site, p, std::move(g), numbers, merged, shifts, rounding, *kernel->requantization));
+        make_part(site, p, input, std::move(g), numbers, merged, shifts, rounding, *kernel->requantization));
   }
   for (kernels::Conv& part : kernel->parts) part.divide(site.threads);
 

@@ -38,7 +38,7 @@ std::size_t ConvInput::scratch_bytes() const {
   switch (kind) {
     case Kind::copied: return static_cast<std::size_t>(elements()) + kSlack;
     case Kind::rows: return static_cast<std::size_t>(batch * height * padded_width * channels) + kSlack;
-    case Kind::planes: return static_cast<std::size_t>(2 * elements()) + kSlack;
+    case Kind::planes: return static_cast<std::size_t>(2 * plane_bytes()) + kSlack;
     default: return 0;
   }
 }
@@ -59,14 +59,11 @@ const std::uint8_t* ConvInput::prepare(const std::byte* in, std::byte* scratch, 
       const auto* words = reinterpret_cast<const std::uint16_t*>(in);
       const std::int64_t count = elements();
       parallel(count, [&](std::int64_t first, std::int64_t last) {
-        std::uint8_t* high = to;
-        std::uint8_t* low = to + count;
-        for (std::int64_t i = first; i < last; ++i) {
-          const auto v = static_cast<std::uint16_t>(words[i] ^ flip);
-          high[i] = static_cast<std::uint8_t>(v >> 8);
-          low[i] = static_cast<std::uint8_t>(v);
-        }
+        split(words + first, to + first, to + plane_bytes() + first, last - first, flip);
       });
+      const auto rest = static_cast<std::size_t>(plane_bytes() - padding_at());
+      std::memset(to + padding_at(), zero >> 8, rest);
+      std::memset(to + plane_bytes() + padding_at(), zero & 0xFF, rest);
       return to;
     }
     default: return bytes;

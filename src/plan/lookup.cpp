@@ -2,6 +2,7 @@
 #include "cpu/elementwise/lookup.hpp"
 
 #include "ops/common.hpp"
+#include "plan/linear_table.hpp"
 #include "plan/program.hpp"
 #include "plan/quantized.hpp"
 
@@ -47,6 +48,20 @@ class LookupKernel final : public Kernel {
     const T* from = reinterpret_cast<const T*>(table.data());
     T* to = reinterpret_cast<T*>(b.out[0]);
     for (std::int64_t i = first; i < last; ++i) to[i] = from[in[i]];
+  }
+};
+
+// A table of 16-bit codes that is computed.
+class LinearKernel final : public Kernel {
+ public:
+  kernels::LinearWords line;
+  std::int64_t size = 0;
+
+  void run(const Buffers& b, const ParallelFor& parallel) const override {
+    parallel(size, [&](std::int64_t first, std::int64_t last) {
+      kernels::linear_words_avx512(line, reinterpret_cast<const std::uint16_t*>(b.in[0]),
+                                   reinterpret_cast<std::uint16_t*>(b.out[0]), first, last);
+    });
   }
 };
 
@@ -115,6 +130,20 @@ Offer make_lookup(const Site& site) {
   if (type == DType::int16) {  // entry i belongs to code least + i, but is looked up by the code's bits
     const std::size_t half = kernel->table.size() / 2;
     std::rotate(kernel->table.begin(), kernel->table.begin() + static_cast<std::ptrdiff_t>(half), kernel->table.end());
+  }
+  if (width == 2 && entry == 2 && is_integer(table->dtype()) && site.isa >= Isa::avx512) {
+    const std::span entries(reinterpret_cast<const std::uint16_t*>(kernel->table.data()), kernel->table.size() / 2);
+    const auto flip = [](DType t) { return static_cast<std::uint16_t>(t == DType::int16 ? 0x8000 : 0); };
+    if (auto line = find_line(entries, flip(type), flip(table->dtype()))) {
+      auto linear = std::make_unique<LinearKernel>();
+      linear->line = *line;
+      linear->in_place = true;
+      linear->size = elements(site.shape(node.outputs[0]));
+      linear->in_forms = {Form{site.layout(node.inputs[0])}};
+      linear->out_form = {site.layout(node.inputs[0])};
+      linear->note = "a line between two bounds; all 65,536 results compared with the table's";
+      return {std::move(linear), ""};
+    }
   }
   kernel->in_place = entry == width;
   kernel->code_bytes = width;

@@ -208,6 +208,7 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
     if (std::fabs(ratio_[k]) < 0x1p-100 || std::fabs(ratio_[k]) > 0x1p100) float_largest = HUGE_VAL;
   }
   slack_ = (6 * largest + 1) * 0x1p-53;
+  fits_ = largest < 0x1p29;
   float_slack_ = float_largest * 0x1.1p-24;
   usable_ = slack_ < 0x1p-8;
   if (sums_are_exact(53)) slack_ = 0;
@@ -245,6 +246,7 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   q.ratio2 = second_.to_double();
   q.per_tensor = per_tensor;
   q.slack = slack_;
+  q.fits = fits_;
   q.zero = zero_;
   q.lo = lo_;
   q.hi = hi_;

@@ -95,6 +95,7 @@ class Requantization {
   double slack_ = 0;        // 0: doubles are exact
   double float_slack_ = 0;  // negative: floats are exact
   bool usable_ = true;
+  bool fits_ = false;  // no value before rounding exceeds 2^30
   std::int32_t zero_;
   std::int32_t lo_;
   std::int32_t hi_;

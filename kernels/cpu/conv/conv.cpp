@@ -226,12 +226,13 @@ class Walk {
     const TileFunction function = conv_.functions.tile(pixels, block.vectors);
     const std::int64_t stride = block.vectors * kLanes;
     args.raw = fixed ? nullptr : sums_.data();
+    args.plane = conv_.one_sum ? conv_.plane_bytes : 0;
     if (inside) {
       args.offsets = conv_.weights.tap_offsets.data();
       args.numbers = conv_.weights.tap_numbers.data();
       args.taps = static_cast<std::int64_t>(g_.taps.size());
       function(args);
-      if (conv_.wide) {
+      if (conv_.wide && !conv_.one_sum) {
         for (std::int64_t m = 0; m < pixels; ++m) positions_.in[static_cast<std::size_t>(m)] += conv_.plane_bytes;
         low(args, function);
       }
@@ -295,6 +296,7 @@ class Walk {
     args.in_step = pixels;
     args.offsets = positions_.offsets.data();
     args.numbers = positions_.numbers.data();
+    const std::uint8_t* padding = conv_.wide ? in_ + conv_.padding_at : conv_.weights.padding_row.data();
     std::int64_t used = 0;
     bool first = true;
     const auto flush = [&](bool last) {
@@ -314,8 +316,7 @@ class Walk {
         const std::int64_t x = xs_[k] + g_.taps[t].x;
         const bool within = y >= 0 && y < g_.height && x >= 0 && x < g_.width;
         any = any || within;
-        positions_.in[at + k] =
-            within ? image + y * g_.row_bytes + x * g_.column_bytes : conv_.weights.padding_row.data();
+        positions_.in[at + k] = within ? image + y * g_.row_bytes + x * g_.column_bytes : padding;
       }
       if (!any && !conv_.wide) {
         if (start != starts_.data()) std::copy(start, start + lanes, starts_.begin());
@@ -328,10 +329,9 @@ class Walk {
       ++used;
     }
     flush(true);
-    if (conv_.wide) {
+    if (conv_.wide && !conv_.one_sum) {
       for (std::int64_t k = 0; k < static_cast<std::int64_t>(g_.taps.size()) * pixels; ++k) {
-        const std::uint8_t*& p = positions_.in[static_cast<std::size_t>(k)];
-        p = p == conv_.weights.padding_row.data() ? conv_.low_padding_row.data() : p + conv_.plane_bytes;
+        positions_.in[static_cast<std::size_t>(k)] += conv_.plane_bytes;
       }
       args.taps = static_cast<std::int64_t>(g_.taps.size());
       low(args, function);
@@ -341,7 +341,7 @@ class Walk {
   void finish(const ConvBlock& block, const TileArgs& tile, std::int64_t pixels, std::int64_t stride) {
     FinishArgs f;
     f.sums = sums_.data();
-    f.low_sums = conv_.wide ? low_sums_.data() : nullptr;
+    f.low_sums = conv_.wide && !conv_.one_sum ? low_sums_.data() : nullptr;
     f.pixels = pixels;
     f.stride = stride;
     f.channels = block.channels;

@@ -120,6 +120,7 @@ struct TileArgs {
   std::int64_t out_advance = 0;
   const std::int8_t* weights = nullptr;  ///< of the block
   const std::int32_t* start = nullptr;   ///< of the block
+  std::int64_t plane = 0;                ///< if not 0: from high bytes to low ones; sums are 256 * high + low
   // Either int32 sums, [pixels][16 * vectors] ...
   std::int32_t* raw = nullptr;
   // ... or bytes.
@@ -156,6 +157,7 @@ struct ConvFunctions {
   FinishFunction to_bytes;
   FinishFunction to_words;
   FinishFunction to_floats;
+  bool planes = false;  ///< tiles can sum both planes
 };
 
 ConvFunctions conv_portable();
@@ -175,7 +177,8 @@ struct Conv {
   std::vector<std::int32_t> weight_zeros;  ///< [groups * out_channels]; empty where weights have none left
   bool wide = false;                       ///< the input has a plane of high bytes, and one of low bytes behind it
   std::int64_t plane_bytes = 0;            ///< from the high plane to the low one
-  std::vector<std::uint8_t> low_padding_row;
+  std::int64_t padding_at = 0;             ///< where in each plane a position of padding lies
+  bool one_sum = false;                    ///< 256 * high + low fits in int32, and the tiles can sum it
 
   bool rows = false;        ///< tiles are whole rows
   std::int64_t chunk = 1;   ///< output pixels that stay in the cache while the blocks pass

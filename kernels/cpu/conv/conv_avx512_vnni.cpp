@@ -111,11 +111,16 @@ constexpr std::int64_t kAhead = 16 * 64;  // bytes of a vector's weights
 
 // M pixels, B vectors of 16 channels.
 template <std::size_t M, std::size_t B>
-[[gnu::always_inline]] inline void sum_up(const TileArgs& t, std::int64_t ahead, __m512i (&sums)[M][B]) {
+[[gnu::always_inline]] inline void begin(const TileArgs& t, __m512i (&sums)[M][B]) {
   unroll<B>([&](auto b) {
     const __m512i start = _mm512_loadu_si512(t.start + 16 * b);
     unroll<M>([&](auto m) { sums[m][b] = start; });
   });
+}
+
+// M pixels, B vectors of 16 channels.
+template <std::size_t M, std::size_t B>
+[[gnu::always_inline]] inline void sum_up(const TileArgs& t, std::int64_t ahead, __m512i (&sums)[M][B]) {
   const std::int64_t bytes = 4 * t.quads;
   const auto tap_bytes = static_cast<std::int64_t>(bytes * 16 * B);
   for (std::int64_t k = 0; k < t.taps; ++k) {
@@ -152,13 +157,20 @@ template <std::size_t M, std::size_t B>
 void tile(const TileArgs& t) {
   if (t.raw != nullptr) {
     __m512i sums[M][B];
-    sum_up<M, B>(t, 0, sums);
+    begin<M, B>(t, sums);
+    // Both planes pass through one loop, so that its code stands here once.
+    for (std::int64_t plane = 0;; plane = t.plane) {
+      sum_up<M, B>(t, plane, sums);
+      if (plane == t.plane) break;
+      unroll<M>([&](auto m) { unroll<B>([&](auto b) { sums[m][b] = _mm512_slli_epi32(sums[m][b], 8); }); });
+    }
     unroll<M>([&](auto m) { unroll<B>([&](auto b) { _mm512_storeu_si512(t.raw + (m * B + b) * 16, sums[m][b]); }); });
     return;
   }
   const FixedLanes f(*t.fixed);
   for (std::int64_t k = 0; k < t.count; ++k) {
     __m512i sums[M][B];
+    begin<M, B>(t, sums);
     sum_up<M, B>(t, k * t.in_advance, sums);
     store_bytes<M, B>(t, f, k * t.out_advance, sums);
   }
@@ -186,7 +198,7 @@ std::int64_t most(std::int64_t vectors) { return static_cast<std::int64_t>(vecto
 }  // namespace
 
 ConvFunctions conv_avx512_vnni() {
-  return {pick, most, true, finish_bytes_avx512, finish_words_avx512, finish_floats_avx512};
+  return {pick, most, true, finish_bytes_avx512, finish_words_avx512, finish_floats_avx512, true};
 }
 
 }  // namespace halfeven::kernels

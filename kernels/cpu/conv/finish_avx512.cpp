@@ -2,6 +2,7 @@
 #include "cpu/conv/finish_avx512.hpp"
 
 #include "cpu/conv/finish.hpp"
+#include "cpu/words_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
@@ -32,31 +33,30 @@ void finish_bytes_avx512(const FinishArgs& f) {
 }
 
 void finish_words_avx512(const FinishArgs& f) {
-  if (f.low_sums == nullptr || f.pixel_terms != nullptr) return finish_words(f);
+  if (f.pixel_terms != nullptr) return finish_words(f);
   const Requantize& q = *f.q;
-  const RequantizeLanes lanes(q);
+  const WordLanes lanes(q);
+  const __m512d shift = _mm512_set1_pd(256);
   for (std::int64_t m = 0; m < f.pixels; ++m) {
     for (std::int64_t c = 0; c < f.channels; c += 16) {
-      const std::int32_t* high = f.sums + m * f.stride + c;
-      const std::int32_t* low = f.low_sums + m * f.stride + c;
       const double* ratio = q.ratio + f.first_channel + c;
       const double* offset = q.offset + f.first_channel + c;
-      __m256i y[2];
-      unsigned near = 0;
-      for (int h = 0; h < 2; ++h) {
-        const __m512d a = _mm512_fmadd_pd(
-            _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high + 8 * h))), _mm512_set1_pd(256),
-            _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + 8 * h))));
-        unsigned part = 0;
-        y[h] = round_lanes(_mm512_fmadd_pd(a, _mm512_loadu_pd(ratio + 8 * h), _mm512_loadu_pd(offset + 8 * h)), lanes,
-                           part);
-        near |= part << (8 * h);
+      const __m512i sums = _mm512_loadu_si512(f.sums + m * f.stride + c);
+      __m512d a0 = low_doubles(sums);
+      __m512d a1 = high_doubles(sums);
+      if (f.low_sums != nullptr) {
+        const __m512i low = _mm512_loadu_si512(f.low_sums + m * f.stride + c);
+        a0 = _mm512_fmadd_pd(a0, shift, low_doubles(low));
+        a1 = _mm512_fmadd_pd(a1, shift, high_doubles(low));
       }
-      __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(y[0]), y[1], 1);
-      all = _mm512_min_epi32(_mm512_max_epi32(all, lanes.lo), lanes.hi);
+      unsigned near = 0;
+      const __m512i y =
+          round_doubles(_mm512_fmadd_pd(a0, _mm512_loadu_pd(ratio), _mm512_loadu_pd(offset)),
+                        _mm512_fmadd_pd(a1, _mm512_loadu_pd(ratio + 8), _mm512_loadu_pd(offset + 8)), lanes, near);
       auto* out = reinterpret_cast<std::uint16_t*>(f.out[m]) + c;
-      _mm256_mask_storeu_epi16(out, mask_of(f.channels, c), _mm512_cvtepi32_epi16(all));
-      near &= mask_of(f.channels, c);
+      const __mmask16 mask = mask_of(f.channels, c);
+      _mm256_mask_storeu_epi16(out, mask, to_stored_words(y, lanes));
+      near &= mask;
       while (__builtin_expect(near != 0, 0)) {
         const int lane = __builtin_ctz(near);
         near &= near - 1;

@@ -27,6 +27,15 @@ struct Depthwise {
   DepthwiseFunction function = nullptr;
   bool raw = false;  ///< the output is int32 sums
 
+  // 16-bit activations whose sums fit in int32, for vectors: the input has a plane of high bytes and one of low bytes,
+  // each with a position of padding.
+  bool words = false;
+  std::int64_t plane_bytes = 0;     ///< from one plane to the other
+  std::int64_t padding_at = 0;      ///< of the position of padding, in each plane
+  std::uint8_t low_padding = 0;     ///< geometry.padding is the high byte
+  std::vector<double> lane_ratio;   ///< [strips][64]
+  std::vector<double> lane_offset;  ///< the same
+
   // For vectors: strips of 64 bytes. Lane order is that of depthwise_byte.
   std::int64_t strips = 0;
   std::int64_t quads = 0;                ///< of rows: (kernel_h + 3) / 4
@@ -49,13 +58,18 @@ constexpr std::int64_t depthwise_strip_channels(std::int64_t left) { return left
 
 /// Fills `packed` and `lane_start` from `weights` and `start`.
 void pack_depthwise(Depthwise& d);
-/// For each lane of all strips its channel, -1 beyond the last.
-std::vector<std::int64_t> depthwise_lanes(std::int64_t channels);
+inline constexpr std::int64_t kMostDepthwiseHeight = 16;
+/// For each lane of all strips its channel, -1 beyond the last. `several_rows`: see depthwise_strip_channels.
+std::vector<std::int64_t> depthwise_lanes(std::int64_t channels, bool several_rows);
 
 void depthwise_portable(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                         std::int64_t first, std::int64_t last);
 /// Needs AVX-512 F, BW, DQ, VL and VNNI.
 void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                            std::int64_t first, std::int64_t last);
+
+/// For `words`; the same instructions.
+void depthwise_words_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                                 std::int64_t first, std::int64_t last);
 
 }  // namespace halfeven::kernels

@@ -12,7 +12,7 @@
 namespace halfeven::kernels {
 namespace {
 
-constexpr std::int64_t kMostQuads = 4;  // of rows: kernels up to 16 high
+constexpr std::int64_t kMostQuads = kMostDepthwiseHeight / 4;  // of rows
 
 // What the outputs of a strip need: one row of 64 channels, two of 32 or four of 16.
 struct Strip {
