@@ -90,7 +90,7 @@ class Move {
       if (passes::is_quantize(node)) {
         same_again(n) || quantize_in_front(n);
       } else if (is_max(node) || passes::moves_data(node)) {
-        dequantize_behind(n) || maximum_in_front(n);
+        dequantize_behind(n) || quantize_behind(n) || maximum_in_front(n);
       }
     }
     if (e_.changes() == 0) return false;
@@ -223,6 +223,40 @@ class Move {
       behind.outputs = {e_.add_value(e_.graph().value(mover.outputs[0]).name + "_real", DType::undefined)};
       multiply_by_one(behind.outputs[0], mover.outputs[0]);
     }
+    e_.add_node(std::move(behind));
+    return true;
+  }
+
+  // MaxPool(DQ(q)) -> DQ(Q(MaxPool(DQ(q)))) for 16 bits, with the parameters of q, which change nothing: regroup()
+  // makes the first three one operator on integers, which ONNX does not have.
+  bool quantize_behind(std::size_t n) {
+    const ir::Node pool = e_.node(n);
+    if (!is_max(pool) || pool.op_type != "MaxPool" || e_.is_output(pool.outputs[0])) return false;
+    const auto d = passes::dequantize_at(e_, pool.inputs[0]);
+    if (!d) return false;
+    const auto p = passes::parameters_of(e_, *d);
+    ir::Node behind = e_.node(*d);
+    if (!p || !p->per_tensor() || !p->ascending() || bits(p->type) != 16 || behind.inputs.size() < 3 ||
+        !behind.inputs[2].present() || e_.constant(behind.inputs[0]) != nullptr) {
+      return false;
+    }
+    if (const auto reader = e_.only_reader(pool.outputs[0])) {  // done before
+      const ir::Node& next = e_.node(*reader);
+      if (passes::is_quantize(next) && next.inputs.size() == 3 && next.inputs[1] == behind.inputs[1] &&
+          next.inputs[2] == behind.inputs[2]) {
+        return false;
+      }
+    }
+    const std::string& name = e_.graph().value(pool.outputs[0]).name;
+    const ir::ValueId largest = e_.add_value(name + "_largest", DType::undefined);
+    const ir::ValueId codes = e_.add_value(name + "_codes", p->type);
+    e_.remove_node(n);
+    ir::Node first = pool;
+    first.outputs = {largest};
+    e_.add_node(std::move(first));
+    e_.add_node(e_.make_node("QuantizeLinear", {largest, behind.inputs[1], behind.inputs[2]}, {codes}, ""));
+    behind.inputs[0] = codes;
+    behind.outputs = pool.outputs;
     e_.add_node(std::move(behind));
     return true;
   }

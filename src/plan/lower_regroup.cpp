@@ -90,12 +90,19 @@ class Regroup {
     if (!source) return;
     const ir::Node& before = e_.node(*source);
     const bool softmax = before.domain.empty() && !before.body && before.op_type == "Softmax";
-    if ((is_pool(before) || softmax) && e_.only_reader(before.outputs[0]) == n) {
+    if ((is_pool(before) || softmax || is_word_maximum(before)) && e_.only_reader(before.outputs[0]) == n) {
       roots.push_back(*source);
       group(roots, *source);
     } else if (joins_groups(before) || passes::is_dequantize(before)) {
       group(roots, std::nullopt);
     }
+  }
+
+  // MaxPool of a dequantized 16-bit tensor: ONNX has none of the integers.
+  bool is_word_maximum(const ir::Node& node) const {
+    if (!node.domain.empty() || node.body || node.op_type != "MaxPool" || node.outputs.size() != 1) return false;
+    const auto d = passes::dequantize_at(e_, node.inputs[0]);
+    return d && bits(e_.graph().value(e_.node(*d).inputs[0]).dtype) == 16;
   }
 
   bool is_integer_clip(std::size_t n, ir::ValueId input) const {

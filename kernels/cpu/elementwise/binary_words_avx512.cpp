@@ -11,8 +11,9 @@ namespace {
 
 // n elements of a and b, which lie side by side.
 template <bool kProduct>
-void row(const WordOperands& in, const Requantize& q, const WordLanes& lanes, const std::uint16_t* a,
+void row(const WordOperands& in, const Requantize& q, const WordLanes& given, const std::uint16_t* a,
          const std::uint16_t* b, std::uint16_t* out, std::size_t n) {
+  const WordLanes lanes = given;  // in registers: what is stored cannot change it
   const __m256i a_flip = _mm256_set1_epi16(static_cast<short>(in.a_flip));
   const __m256i b_flip = _mm256_set1_epi16(static_cast<short>(in.b_flip));
   const __m512i a_zero = _mm512_set1_epi32(in.a_zero);

@@ -32,7 +32,8 @@ enum class PoolType : std::uint8_t {
 };
 
 /// The largest of the elements inside the image, for rows [first, last) of batch x out_height: of bytes (`type` u8; the
-/// least of them where `flip` is 0xFF) or of float32 (f32; the first NaN wins). Every window holds an element.
+/// least of them where `flip` is 0xFF), of words (u16; of int16 where `flip` is 0x80) or of float32 (f32; the first NaN
+/// wins). Every window holds an element.
 using MaxPoolFunction = void (*)(const PoolShape& shape, PoolType type, std::uint8_t flip, const std::byte* input,
                                  std::byte* out, std::int64_t first, std::int64_t last);
 

@@ -42,6 +42,25 @@ inline void largest(const PoolShape& s, std::uint8_t flip, const std::uint8_t* i
   for (int c = 0; c < kLanes; ++c) to[c] = static_cast<std::uint8_t>(best[c] ^ flip);
 }
 
+// The same for words; the flip is that of their high bytes.
+template <int kLanes>
+inline void largest(const PoolShape& s, std::uint8_t flip, const std::uint16_t* in, std::uint16_t* to, std::int64_t y0,
+                    std::int64_t y1, std::int64_t x0, std::int64_t x1) {
+  const auto flips = static_cast<std::uint16_t>(flip << 8);
+  std::uint16_t best[kLanes];
+  for (int c = 0; c < kLanes; ++c) best[c] = 0;
+  for (std::int64_t y = y0; y < y1; y += s.dilation_h) {
+    for (std::int64_t x = x0; x < x1; x += s.dilation_w) {
+      const std::uint16_t* from = in + (y * s.width + x) * s.channels;
+      for (int c = 0; c < kLanes; ++c) {
+        const auto v = static_cast<std::uint16_t>(from[c] ^ flips);
+        best[c] = best[c] > v ? best[c] : v;
+      }
+    }
+  }
+  for (int c = 0; c < kLanes; ++c) to[c] = static_cast<std::uint16_t>(best[c] ^ flips);
+}
+
 // The first position inside the image of start, start + dilation, ...
 inline std::int64_t first_inside(std::int64_t start, std::int64_t dilation) {
   return start >= 0 ? start : start + (-start + dilation - 1) / dilation * dilation;
@@ -155,6 +174,9 @@ void HALFEVEN_MAX_POOL(const PoolShape& s, PoolType type, std::uint8_t flip, con
                        std::int64_t first, std::int64_t last) {
   if (type == PoolType::f32) {
     all_windows(s, flip, reinterpret_cast<const float*>(input), reinterpret_cast<float*>(out), first, last);
+  } else if (type == PoolType::u16) {
+    all_windows(s, flip, reinterpret_cast<const std::uint16_t*>(input), reinterpret_cast<std::uint16_t*>(out), first,
+                last);
   } else {
     all_windows(s, flip, reinterpret_cast<const std::uint8_t*>(input), reinterpret_cast<std::uint8_t*>(out), first,
                 last);
