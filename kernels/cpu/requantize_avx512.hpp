@@ -43,8 +43,9 @@ inline __m256i round_lanes(__m512d t, const RequantizeLanes& lanes, unsigned& ne
 }
 
 /// Recomputes the lanes in `near` exactly. Out of the way of the loop.
-[[gnu::noinline, gnu::cold, maybe_unused]] static void fix_lanes(const Requantize& q, std::size_t channel, unsigned near,
-                                                      const std::int32_t* a, const std::int32_t* b, std::int32_t* y) {
+[[gnu::noinline, gnu::cold, maybe_unused]] static void fix_lanes(const Requantize& q, std::size_t channel,
+                                                                 unsigned near, const std::int32_t* a,
+                                                                 const std::int32_t* b, std::int32_t* y) {
   while (near != 0) {
     const auto lane = static_cast<std::size_t>(__builtin_ctz(near));
     near &= near - 1;

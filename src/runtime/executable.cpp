@@ -73,9 +73,11 @@ std::shared_ptr<const Prepared> prepare(Model model, const std::vector<Shape>& s
     auto fused = passes::Pipeline::all().run(graph);
     graph = {};
     try {
-      prepared.plan = plan::make_plan(
-          std::move(fused.graph),
-          {.isa = isa, .threads = threads, .plain_rounding = options.plain_rounding, .kernels = options.kernels, .bytes = options.limits.tensor_bytes});
+      prepared.plan = plan::make_plan(std::move(fused.graph), {.isa = isa,
+                                                               .threads = threads,
+                                                               .plain_rounding = options.plain_rounding,
+                                                               .kernels = options.kernels,
+                                                               .bytes = options.limits.tensor_bytes});
       prepared.shapes = shapes;
     } catch (const Error& e) {
       if (!kept || e.code() != ErrorCode::model) throw;
