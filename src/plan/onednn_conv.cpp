@@ -116,7 +116,7 @@ Offer make_onednn_conv(const Site& site) {
   }
   std::unique_ptr<OneDnnKernel> kernel;
   try {
-    kernel = std::make_unique<OneDnnKernel>(onednn::Convolution(s, weights.data()));
+    kernel = std::make_unique<OneDnnKernel>(onednn::Convolution(s, weights.data(), site.threads));
   } catch (const std::runtime_error& e) {
     return refuse(std::string("oneDNN: ") + e.what());
   }

@@ -21,6 +21,24 @@ const dnnl::engine& cpu() {
   return engine;
 }
 
+// oneDNN asks OpenMP for as many threads as the calling one may use: when a primitive is made, which then expects them,
+// and when it runs. The application's own setting comes back.
+class Threads {
+ public:
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+#ifdef HALFEVEN_ONEDNN_OPENMP
+  explicit Threads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~Threads() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+#else
+  explicit Threads(int) {}
+  ~Threads() = default;
+#endif
+};
+
 // oneDNN 2.6 and 3.x differ in how a primitive is described, and in nothing else that is used here.
 dnnl::convolution_forward::primitive_desc describe(const memory::desc& in, const memory::desc& weights,
                                                    const memory::desc& out, const memory::dims& strides,
@@ -57,7 +75,8 @@ struct Convolution::Impl {
   memory weights;
 };
 
-Convolution::Convolution(const Shape& s, const std::int8_t* weights) : impl_(std::make_unique<Impl>()) {
+Convolution::Convolution(const Shape& s, const std::int8_t* weights, int threads) : impl_(std::make_unique<Impl>()) {
+  const Threads limit(threads);
   try {
     const memory::dims in{s.batch, s.groups * s.channels, s.height, s.width};
     const memory::dims out{s.batch, s.groups * s.out_channels, s.out_height, s.out_width};
@@ -90,11 +109,7 @@ std::size_t Convolution::weight_bytes() const { return impl_->description.weight
 std::string Convolution::implementation() const { return impl_->description.impl_info_str(); }
 
 void Convolution::run(const std::uint8_t* input, std::int32_t* sums, std::byte* scratch, int threads) const {
-#ifdef HALFEVEN_ONEDNN_OPENMP
-  omp_set_num_threads(threads);  // of this thread's parallel regions
-#else
-  static_cast<void>(threads);
-#endif
+  const Threads limit(threads);
   dnnl::stream stream(cpu());
   const auto& d = impl_->description;
   impl_->primitive.execute(stream, {{DNNL_ARG_SRC, memory(d.src_desc(), cpu(), const_cast<std::uint8_t*>(input))},
@@ -112,7 +127,7 @@ namespace halfeven::kernels::onednn {
 std::string why_not_exact() { return "oneDNN is not built in"; }
 
 struct Convolution::Impl {};
-Convolution::Convolution(const Shape&, const std::int8_t*) { throw std::runtime_error(why_not_exact()); }
+Convolution::Convolution(const Shape&, const std::int8_t*, int) { throw std::runtime_error(why_not_exact()); }
 std::size_t Convolution::scratch_bytes() const { return 0; }
 std::size_t Convolution::weight_bytes() const { return 0; }
 std::string Convolution::implementation() const { return ""; }

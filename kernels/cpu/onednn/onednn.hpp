@@ -33,9 +33,9 @@ struct Shape {
 /// A prepared convolution. Immutable; runs may overlap.
 class Convolution {
  public:
-  /// weights: [groups * out_channels][kernel_h][kernel_w][channels]. Throws std::runtime_error where oneDNN has no
-  /// implementation.
-  Convolution(const Shape& shape, const std::int8_t* weights);
+  /// weights: [groups * out_channels][kernel_h][kernel_w][channels]. For runs on so many threads. Throws
+  /// std::runtime_error where oneDNN has no implementation.
+  Convolution(const Shape& shape, const std::int8_t* weights, int threads);
   ~Convolution();
   Convolution(Convolution&&) noexcept;
   Convolution& operator=(Convolution&&) noexcept;
