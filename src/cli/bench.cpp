@@ -32,6 +32,7 @@ struct BenchArguments {
   EngineOptions engine;
   int runs = 20;
   std::string trace;
+  bool plain_rounding = false;
   bool profile = false;
   bool json = false;
 };
@@ -73,6 +74,7 @@ Measurement measure(const BenchArguments& arguments) {
   NamedTensors inputs = load_inputs(model.inputs(), arguments.inputs);
   fill_up(model, parse_shapes(arguments.shapes), inputs);
   CompileOptions options = compile_options(arguments.engine);
+  options.plain_rounding = arguments.plain_rounding;
   for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
   const Executable executable = Executable::compile(std::move(model), options);
   out.plan = executable.plan();
@@ -177,6 +179,8 @@ Command add_bench(CLI::App& app) {
   add_engine_options(command, a.engine);
   command->add_option("--runs", a.runs, "timed runs (default 20)")->type_name("N");
   command->add_flag("--profile", a.profile, "time every step of one more run");
+  command->add_flag("--plain-rounding", a.plain_rounding,
+                    "measure what exactness costs: convolutions round without checks, results may be wrong");
   command->add_option("--trace", a.trace, "write a trace of one more run for chrome://tracing or Perfetto")
       ->type_name("FILE");
   command->add_flag("--json", a.json, "print JSON");
