@@ -57,9 +57,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
 void MappedFile::let_go(std::span<const std::byte> part) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
-  const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t last = (begin + part.size()) / page * page;
+  if (first < last) ::madvise(const_cast<std::byte*>(part.data()) + (first - begin), last - first, MADV_DONTNEED);
 }
 
 }  // namespace halfeven::onnx

@@ -282,9 +282,17 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
 
 // Whether the value lies in memory of the plan, with room behind it.
 bool has_room_behind(const Site& site, ir::ValueId id) {
-  static const std::set<std::string_view> views{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"};
-  for (const ir::Node& n : site.graph.nodes) {
-    if (!n.outputs.empty() && n.outputs[0] == id) return !views.contains(n.op_type);
+  // What moves elements may turn out to move none, and be a view of the caller's memory.
+  static const std::set<std::string_view> views{
+      "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose",    "Slice",        "Expand", "Gather",
+      "Concat",  "Split",   "Pad",     "Tile",      "Resize",   "DepthToSpace", "SpaceToDepth", "Where"};
+  for (std::size_t n = site.graph.nodes.size(); n-- > 0;) {
+    const ir::Node& node = site.graph.nodes[n];
+    if (std::find(node.outputs.begin(), node.outputs.end(), id) == node.outputs.end()) continue;
+    if (node.body || !views.contains(node.op_type)) return true;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId input) {
+      return !input.present() || site.constant(input) != nullptr || has_room_behind(site, input);
+    });
   }
   return false;
 }

@@ -40,7 +40,7 @@ class ConvIntegerKernel final : public Kernel {
   std::int64_t strip_bytes() const { return (kStrip * kernels::matmul_depth(depth()) + 63) / 64 * 64; }
   std::byte* packed() const {
     const auto at = reinterpret_cast<std::uintptr_t>(packed_store.data());
-    return reinterpret_cast<std::byte*>((at + 63) / 64 * 64);
+    return const_cast<std::byte*>(packed_store.data()) + ((at + 63) / 64 * 64 - at);
   }
 
   void run(const Buffers& b, const ParallelFor& parallel) const override {

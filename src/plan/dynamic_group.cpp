@@ -50,7 +50,7 @@ passes::Region chain(const Editor& e, std::size_t last) {
 
 }  // namespace
 
-ir::Graph group_dynamic(ir::Graph graph) {
+ir::Graph group_dynamic(const ir::Graph& graph) {
   Editor e(graph);
   const std::size_t count = e.node_count();
   for (std::size_t n = 0; n < count; ++n) {

@@ -9,7 +9,6 @@
 namespace halfeven::plan {
 
 using passes::Editor;
-using passes::Parameters;
 
 namespace {
 

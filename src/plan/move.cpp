@@ -14,8 +14,6 @@ namespace {
 using kernels::MoveLoop;
 using kernels::MoveNest;
 
-constexpr std::size_t kNowhere = SIZE_MAX;
-
 struct MovedOutput {
   std::vector<MoveNest> nests;
   std::vector<std::uint32_t> index;  // instead, where not empty

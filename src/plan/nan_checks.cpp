@@ -8,11 +8,11 @@
 namespace halfeven::plan {
 namespace {
 
-// The value is a tensor dequantized with constant, finite scales.
+// The value is a tensor of integers dequantized with constant, finite scales. (Small floats have a NaN of their own.)
 bool is_dequantized(const passes::Editor& e, ir::ValueId id) {
   const auto d = e.producer(id, "DequantizeLinear");
   const Tensor* scale = d ? e.constant(e.node(*d).inputs[1]) : nullptr;
-  if (scale == nullptr) return false;
+  if (scale == nullptr || !is_integer(e.graph().value(e.node(*d).inputs[0]).dtype)) return false;
   for (std::size_t i = 0; i < scale->size(); ++i) {
     if (!std::isfinite(numerics::decode_float(scale->dtype(), scale->data(), i))) return false;
   }
@@ -21,7 +21,7 @@ bool is_dequantized(const passes::Editor& e, ir::ValueId id) {
 
 }  // namespace
 
-ir::Graph drop_nan_checks(ir::Graph graph) {
+ir::Graph drop_nan_checks(const ir::Graph& graph) {
   passes::Editor e(graph);
   for (std::size_t n = 0; n < e.node_count(); ++n) {
     const ir::Node& where = e.node(n);

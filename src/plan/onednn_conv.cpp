@@ -16,7 +16,7 @@ std::size_t aligned(std::size_t n) { return (n + 63) / 64 * 64; }
 
 class OneDnnKernel final : public Kernel {
  public:
-  OneDnnKernel(onednn::Convolution c) : convolution(std::move(c)) {}
+  explicit OneDnnKernel(onednn::Convolution c) : convolution(std::move(c)) {}
 
   onednn::Convolution convolution;
   onednn::Shape shape;

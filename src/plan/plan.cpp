@@ -522,7 +522,7 @@ const Tensor* Site::constant(ir::ValueId id) const {
 }
 
 Plan make_plan(ir::Graph graph, const PlanOptions& options) {
-  return Planner(lower(group_dynamic(drop_nan_checks(std::move(graph)))), options).run();
+  return Planner(lower(group_dynamic(drop_nan_checks(graph))), options).run();
 }
 
 }  // namespace halfeven::plan

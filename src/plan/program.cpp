@@ -218,7 +218,7 @@ class Compiler {
     s.p0 = zeros.size() == 1 ? static_cast<double>(zeros[0]) + bias : bias;
     s.p1 = 1;
     Register r = emit(s, false, invariant, codes);
-    const auto combine = [&](FusedOp op, std::vector<double> values, auto known) {
+    const auto combine = [&](FusedOp op, const std::vector<double>& values, auto known) {
       const Register c = load_constant(values, values.size() == 1 ? Shape{} : lane);
       FusedStep t;
       t.op = op;

@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdint>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,11 @@ class SpinningPool final : public ThreadPool {
  public:
   explicit SpinningPool(int threads)
       : spins_(threads <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0) {
-    for (int k = 1; k < threads; ++k) workers_.emplace_back([this] { work(); });
+    try {
+      for (int k = 1; k < threads; ++k) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // The system has no more: fewer give the same bits.
+    }
   }
 
   ~SpinningPool() override {

@@ -1,9 +1,13 @@
 #include "cpu/float_ops/float_ops.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace halfeven::kernels {
 namespace {
+
+// A zero that is computed is +0, a NaN the positive quiet one: processors differ in its sign.
+float settled(float v) { return v == v ? v + 0.0F : std::numeric_limits<float>::quiet_NaN(); }
 
 template <class F>
 void binary(const float* a, const float* b, std::int64_t inner, std::int64_t count, float* out, std::int64_t first,
@@ -13,12 +17,12 @@ void binary(const float* a, const float* b, std::int64_t inner, std::int64_t cou
     const std::int64_t k = i / inner % count;
     if (inner == 1 && count > 1) {
       const std::int64_t run = std::min(last - i, count - k);
-      for (std::int64_t j = 0; j < run; ++j) out[i + j] = f(a[i + j], b[k + j]) + 0.0F;
+      for (std::int64_t j = 0; j < run; ++j) out[i + j] = settled(f(a[i + j], b[k + j]));
       i += run;
     } else {
       const std::int64_t run = count == 1 ? last - i : std::min(last - i, inner - i % inner);
       const float v = b[k];
-      for (std::int64_t j = 0; j < run; ++j) out[i + j] = f(a[i + j], v) + 0.0F;
+      for (std::int64_t j = 0; j < run; ++j) out[i + j] = settled(f(a[i + j], v));
       i += run;
     }
   }
