@@ -113,8 +113,8 @@ class MatMulKernel final : public Kernel {
   std::int64_t left_stride() const { return copy_left ? kernels::matmul_depth(depth) : depth; }
   std::size_t packed_bytes() const { return aligned(padded() * kernels::matmul_depth(depth) * functions.element); }
   const std::byte* packed() const {
-    const auto at = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(packed_store.data()));
-    return packed_store.data() + (aligned(at) - at);
+    const auto at = reinterpret_cast<std::uintptr_t>(packed_store.data());
+    return packed_store.data() + ((at + 63) / 64 * 64 - at);
   }
   bool constant_right() const { return !packed_store.empty(); }
 

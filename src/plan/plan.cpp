@@ -522,7 +522,9 @@ const Tensor* Site::constant(ir::ValueId id) const {
 }
 
 Plan make_plan(ir::Graph graph, const PlanOptions& options) {
-  return Planner(lower(group_dynamic(drop_nan_checks(graph))), options).run();
+  graph = drop_nan_checks(graph);
+  graph = group_dynamic(graph);
+  return Planner(lower(std::move(graph)), options).run();
 }
 
 }  // namespace halfeven::plan
