@@ -47,9 +47,9 @@ inline std::size_t compare_small(const properties::SmallGraph& graph, const std:
 }
 
 /// Draws that look for boundaries.
-class Draw {
+class Chooser {
  public:
-  explicit Draw(std::mt19937_64& random) : random_(random) {}
+  explicit Chooser(std::mt19937_64& random) : random_(random) {}
 
   std::int64_t pick(std::vector<std::int64_t> v) { return v[random_() % v.size()]; }
   std::int64_t between(std::int64_t lo, std::int64_t hi) {

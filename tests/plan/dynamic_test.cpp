@@ -9,7 +9,7 @@ void add_dynamic(properties::SmallGraph& g, const std::string& x, const std::str
   g.nodes.push_back({"DynamicQuantizeLinear", {x}, q, {}, {}, {}, {}, {q + "_scale", q + "_zero"}});
 }
 
-std::vector<double> floats(Draw& d, std::int64_t count) {
+std::vector<double> floats(Chooser& d, std::int64_t count) {
   std::vector<double> v;
   const auto style = d.pick({0, 1, 2, 3, 4});
   for (std::int64_t i = 0; i < count; ++i) {
@@ -25,11 +25,11 @@ std::vector<double> floats(Draw& d, std::int64_t count) {
 }
 
 // A float that fills its mantissa.
-double real(Draw& d) { return static_cast<double>(static_cast<float>(d.real() / 17 + 0.01)); }
+double real(Chooser& d) { return static_cast<double>(static_cast<float>(d.real() / 17 + 0.01)); }
 
 TEST(Dynamic, Quantize) {
   std::mt19937_64 random(20261601);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(200, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -45,7 +45,7 @@ TEST(Dynamic, Quantize) {
 }
 
 // x -> DynamicQuantizeLinear -> ConvInteger -> Cast -> Mul -> Add -> Relu -> MaxPool -> DynamicQuantizeLinear.
-properties::SmallGraph draw_chain(Draw& d) {
+properties::SmallGraph draw_chain(Chooser& d) {
   properties::SmallGraph g;
   const std::int64_t channels = d.pick({1, 2, 3, 5, 16});
   const std::int64_t out = d.pick({1, 3, 16, 17, 40});
@@ -97,7 +97,7 @@ properties::SmallGraph draw_chain(Draw& d) {
 
 TEST(Dynamic, Chains) {
   std::mt19937_64 random(20261602);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   std::size_t rounds = effort(200, 40);
   for (std::size_t round = 0; round < rounds; ++round) {

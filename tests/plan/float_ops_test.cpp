@@ -6,7 +6,7 @@
 namespace halfeven::test {
 namespace {
 
-std::vector<double> draw_floats(Draw& d, std::int64_t count) {
+std::vector<double> draw_floats(Chooser& d, std::int64_t count) {
   std::vector<double> v;
   for (std::int64_t i = 0; i < count; ++i) {
     double x = d.real() / 17;
@@ -24,7 +24,7 @@ std::vector<double> draw_floats(Draw& d, std::int64_t count) {
 
 TEST(FloatOps, Binary) {
   std::mt19937_64 random(20261701);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(200, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -53,7 +53,7 @@ TEST(FloatOps, Binary) {
 
 TEST(FloatOps, CastAndReduceMax) {
   std::mt19937_64 random(20261702);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(100, 30);
   for (std::size_t round = 0; round < rounds; ++round) {

@@ -9,7 +9,7 @@ struct Sides {
   bool gemm = false, transpose_left = false, transpose_right = false;
 };
 
-Sides draw_sides(Draw& d) {
+Sides draw_sides(Chooser& d) {
   Sides s;
   const std::int64_t m = d.pick({1, 2, 3, 8, 13, 17, 40});
   const std::int64_t k = d.pick({1, 2, 3, 4, 7, 16, 33, 64, 130});
@@ -37,7 +37,7 @@ Sides draw_sides(Draw& d) {
 }
 
 properties::SmallGraph draw_product(std::mt19937_64& random) {
-  Draw d(random);
+  Chooser d(random);
   properties::SmallGraph g;
   const Sides s = draw_sides(d);
   const DType at = d.byte();
@@ -121,7 +121,7 @@ TEST(MatMul, RandomProducts) {
 // Sums at the ends of what 8-bit products give.
 TEST(MatMul, Extremes) {
   std::mt19937_64 random(20261302);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   for (const DType at : {DType::uint8, DType::int8}) {
     for (const DType bt : {DType::uint8, DType::int8}) {
@@ -148,7 +148,7 @@ TEST(MatMul, Extremes) {
 
 TEST(MatMul, Integers) {
   std::mt19937_64 random(20261303);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(100, 20);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -180,7 +180,7 @@ TEST(MatMul, Integers) {
 
 TEST(MatMul, WeightOnly) {
   std::mt19937_64 random(20261304);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(200, 40);
   for (std::size_t round = 0; round < rounds; ++round) {

@@ -11,7 +11,7 @@ struct Case {
   std::map<std::string, std::int64_t> integers;
 };
 
-Case draw_case(Draw& d) {
+Case draw_case(Chooser& d) {
   Case c;
   const std::int64_t last = d.pick({1, 2, 3, 4, 16, 17, 64, 100});
   c.shape = {d.pick({1, 2, 3}), d.pick({2, 4, 6}), last};
@@ -35,7 +35,7 @@ Case draw_case(Draw& d) {
 
 TEST(Normalization, RandomBytes) {
   std::mt19937_64 random(20261501);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(300, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -82,7 +82,7 @@ TEST(Normalization, RandomBytes) {
 
 TEST(Normalization, RandomFloats) {
   std::mt19937_64 random(20261502);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(150, 30);
   for (std::size_t round = 0; round < rounds; ++round) {

@@ -6,7 +6,7 @@
 namespace halfeven::test {
 namespace {
 
-Shape draw_shape(Draw& d) {
+Shape draw_shape(Chooser& d) {
   Shape s(static_cast<std::size_t>(d.between(1, 4)), 1);
   for (auto& n : s) n = d.pick({1, 2, 3, 4, 5, 9});
   s[static_cast<std::size_t>(d.between(0, static_cast<std::int64_t>(s.size()) - 1))] = d.pick({1, 2, 7, 16, 33, 130});
@@ -15,7 +15,7 @@ Shape draw_shape(Draw& d) {
 
 TEST(Softmax, RandomBytes) {
   std::mt19937_64 random(20261401);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(300, 40);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -45,7 +45,7 @@ TEST(Softmax, RandomBytes) {
 
 TEST(Softmax, RandomFloats) {
   std::mt19937_64 random(20261402);
-  Draw d(random);
+  Chooser d(random);
   std::size_t with_kernel = 0;
   const std::size_t rounds = effort(300, 40);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
