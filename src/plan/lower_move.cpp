@@ -246,7 +246,7 @@ class Move {
         return false;
       }
     }
-    const std::string& name = e_.graph().value(pool.outputs[0]).name;
+    const std::string name = e_.graph().value(pool.outputs[0]).name;  // add_value moves what a reference would name
     const ir::ValueId largest = e_.add_value(name + "_largest", DType::undefined);
     const ir::ValueId codes = e_.add_value(name + "_codes", p->type);
     e_.remove_node(n);
