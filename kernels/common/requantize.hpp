@@ -28,8 +28,6 @@ struct Requantize {
   std::int32_t hi = 255;
   /// round_half_even of the exact value, limited to what an int32 holds. Called for few elements.
   std::int64_t (*exact)(const void* context, std::size_t channel, std::int64_t a, std::int64_t b) = nullptr;
-  /// a * ratio + offset rounded once to float32; for kernels with a float result.
-  float (*exact_float)(const void* context, std::size_t channel, std::int64_t a) = nullptr;
   const void* context = nullptr;
 };
 
@@ -43,20 +41,6 @@ inline std::int32_t requantize(const Requantize& q, std::size_t channel, std::in
   if (q.slack > 0 && std::fabs(t - r) >= 0.5 - q.slack) r = static_cast<double>(q.exact(q.context, k, a, b));
   const double y = r + q.zero;
   return y < q.lo ? q.lo : (y > q.hi ? q.hi : static_cast<std::int32_t>(y));
-}
-
-/// a * ratio + offset of the channel, rounded once to float32. `slack` bounds the relative error of the doubles.
-inline float to_float(const Requantize& q, std::size_t channel, std::int64_t a) {
-  const std::size_t k = q.per_tensor ? 0 : channel;
-  const double product = static_cast<double>(a) * q.ratio[k];
-  const double t = product + q.offset[k];
-  // Roundings of the ratio, the offset, the product and the sum.
-  const double error = (std::fabs(product) + std::fabs(q.offset[k])) * 0x1p-51;
-  const auto low = static_cast<float>(t - error);
-  const auto high = static_cast<float>(t + error);
-  // Below this, floats are subnormal or the sum has cancelled to nothing.
-  if (low == high && std::fabs(low) >= 0x1p-100F) return low;
-  return q.exact_float(q.context, k, a);
 }
 
 }  // namespace halfeven::kernels

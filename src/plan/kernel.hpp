@@ -134,7 +134,7 @@ struct Entry {
 /// The kernel table, the one to be preferred first. What none takes, the interpreter runs.
 std::span<const Entry> kernel_table();
 
-/// Whether `takes` of the entry, or of an entry of the table with the same factory, has the word.
+/// Whether `takes` of the entry has the word.
 bool names_operator(const Entry& entry, std::string_view word);
 
 }  // namespace halfeven::plan

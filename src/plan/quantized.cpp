@@ -251,7 +251,6 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   q.lo = lo_;
   q.hi = hi_;
   q.exact = exact;
-  q.exact_float = exact_float;
   q.context = this;
   if (float_slack_ < kFloatSlack) {
     q.float_ratio = float_ratio_.data();
@@ -308,12 +307,6 @@ std::string Requantization::describe() const {
   if (float_slack_ < kFloatSlack) return "float32 with a check: lanes closer than 2^" + power(float_slack_) + last;
   if (slack_ == 0) return "double, exact: every sum times its ratio is a double";
   return "double with a check: lanes closer than 2^" + power(slack_) + " to a tie are recomputed exactly";
-}
-
-float Requantization::exact_float(const void* self, std::size_t channel, std::int64_t a) {
-  const auto& r = *static_cast<const Requantization*>(self);
-  const numerics::Rational value = numerics::Rational(a) * r.ratios_[channel] + r.offsets_[channel];
-  return static_cast<float>(numerics::round_to(value, numerics::format_of(DType::float32)));
 }
 
 std::int64_t Requantization::exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b) {

@@ -81,7 +81,6 @@ class Requantization {
 
  private:
   bool sums_are_exact(double bits) const;
-  static float exact_float(const void* self, std::size_t channel, std::int64_t a);
   static std::int64_t exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b);
 
   std::vector<numerics::Rational> ratios_;

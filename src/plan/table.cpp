@@ -1,5 +1,4 @@
 // The kernel table.
-#include <algorithm>
 #include <array>
 
 #include "plan/kernel.hpp"
@@ -21,10 +20,7 @@ std::span<const Entry> kernel_table() {
 }
 
 bool names_operator(const Entry& entry, std::string_view word) {
-  const auto has = [&](const Entry& e) { return e.takes.find(word) != std::string_view::npos; };
-  const auto table = kernel_table();
-  return has(entry) ||
-         std::any_of(table.begin(), table.end(), [&](const Entry& e) { return e.make == entry.make && has(e); });
+  return entry.takes.find(word) != std::string_view::npos;
 }
 
 }  // namespace halfeven::plan

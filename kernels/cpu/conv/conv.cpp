@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 
 namespace halfeven::kernels {
@@ -298,15 +297,6 @@ class Walk {
     args.numbers = positions_.numbers.data();
     const std::uint8_t* padding = conv_.wide ? in_ + conv_.padding_at : conv_.weights.padding_row.data();
     std::int64_t used = 0;
-    bool first = true;
-    const auto flush = [&](bool last) {
-      if (used == 0 && !(last && first)) return;
-      args.taps = used;
-      args.start = start;
-      function(args);
-      used = 0;
-      first = false;
-    };
     for (std::size_t t = 0; t < g_.taps.size(); ++t) {
       bool any = false;
       const auto at = static_cast<std::size_t>(used * pixels);
@@ -328,7 +318,9 @@ class Walk {
       positions_.numbers[static_cast<std::size_t>(used)] = static_cast<std::int32_t>(t);
       ++used;
     }
-    flush(true);
+    args.taps = used;
+    args.start = start;
+    function(args);
     if (conv_.wide && !conv_.one_sum) {
       for (std::int64_t k = 0; k < static_cast<std::int64_t>(g_.taps.size()) * pixels; ++k) {
         positions_.in[static_cast<std::size_t>(k)] += conv_.plane_bytes;
@@ -353,16 +345,7 @@ class Walk {
       f.pixel_terms = terms_.data();
       for (std::int64_t m = 0; m < pixels; ++m) terms_[static_cast<std::size_t>(m)] = sum_of_inputs(tile, m);
     }
-    switch (conv_.result) {
-      case ConvResult::words: conv_.functions.to_words(f); break;
-      case ConvResult::floats: conv_.functions.to_floats(f); break;
-      case ConvResult::sums:
-        for (std::int64_t m = 0; m < pixels; ++m) {
-          std::memcpy(f.out[m], f.sums + m * stride, static_cast<std::size_t>(f.channels) * sizeof(std::int32_t));
-        }
-        break;
-      default: conv_.functions.to_bytes(f); break;
-    }
+    (conv_.result == ConvResult::words ? conv_.functions.to_words : conv_.functions.to_bytes)(f);
   }
 
   // Sum of the activations that a pixel's sums have seen.

@@ -156,7 +156,6 @@ struct ConvFunctions {
   bool fixed;  ///< tiles can store bytes
   FinishFunction to_bytes;
   FinishFunction to_words;
-  FinishFunction to_floats;
   bool planes = false;  ///< tiles can sum both planes
 };
 
@@ -165,7 +164,7 @@ ConvFunctions conv_avx2();         ///< vpmaddwd on 16-bit operands: exact
 ConvFunctions conv_avx512();       ///< the same, 512 bits wide
 ConvFunctions conv_avx512_vnni();  ///< vpdpbusd
 
-enum class ConvResult : std::uint8_t { fixed, bytes, words, floats, sums };
+enum class ConvResult : std::uint8_t { fixed, bytes, words };
 
 /// One prepared convolution. Immutable.
 struct Conv {

@@ -74,7 +74,7 @@ void finish(const FinishArgs& f) {
 
 }  // namespace
 
-ConvFunctions conv_avx2() { return {pick, most, false, finish, finish_words, finish_floats}; }
+ConvFunctions conv_avx2() { return {pick, most, false, finish, finish_words}; }
 
 }  // namespace halfeven::kernels
 

@@ -67,9 +67,7 @@ std::int64_t most(std::int64_t) { return kMostPixels; }
 
 }  // namespace
 
-ConvFunctions conv_avx512() {
-  return {pick, most, false, finish_bytes_avx512, finish_words_avx512, finish_floats_avx512};
-}
+ConvFunctions conv_avx512() { return {pick, most, false, finish_bytes_avx512, finish_words_avx512}; }
 
 }  // namespace halfeven::kernels
 

@@ -197,9 +197,7 @@ std::int64_t most(std::int64_t vectors) { return static_cast<std::int64_t>(vecto
 
 }  // namespace
 
-ConvFunctions conv_avx512_vnni() {
-  return {pick, most, true, finish_bytes_avx512, finish_words_avx512, finish_floats_avx512, true};
-}
+ConvFunctions conv_avx512_vnni() { return {pick, most, true, finish_bytes_avx512, finish_words_avx512, true}; }
 
 }  // namespace halfeven::kernels
 

@@ -60,10 +60,6 @@ void finish_words(const FinishArgs& f) {
   each<std::uint16_t>(f, [&](std::size_t c, std::int64_t a) { return requantize(*f.q, c, a); });
 }
 
-void finish_floats(const FinishArgs& f) {
-  each<float>(f, [&](std::size_t c, std::int64_t a) { return to_float(*f.q, c, a); });
-}
-
-ConvFunctions conv_portable() { return {pick, most, false, finish_bytes, finish_words, finish_floats}; }
+ConvFunctions conv_portable() { return {pick, most, false, finish_bytes, finish_words}; }
 
 }  // namespace halfeven::kernels

@@ -17,6 +17,5 @@ inline std::int64_t wide_sum(const FinishArgs& f, std::int64_t m, std::int64_t c
 
 void finish_bytes(const FinishArgs& f);
 void finish_words(const FinishArgs& f);
-void finish_floats(const FinishArgs& f);
 
 }  // namespace halfeven::kernels

@@ -67,42 +67,6 @@ void finish_words_avx512(const FinishArgs& f) {
   }
 }
 
-void finish_floats_avx512(const FinishArgs& f) {
-  if (f.low_sums != nullptr) return finish_floats(f);
-  const Requantize& q = *f.q;
-  const __m512d unit = _mm512_set1_pd(0x1p-51);
-  for (std::int64_t m = 0; m < f.pixels; ++m) {
-    for (std::int64_t c = 0; c < f.channels; c += 16) {
-      const __m512i a = sums_of(f, m, c);
-      auto* out = reinterpret_cast<float*>(f.out[m]) + c;
-      unsigned open = 0;
-      __m256 y[2];
-      for (int h = 0; h < 2; ++h) {
-        const __m512d sum = _mm512_cvtepi32_pd(h == 0 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1));
-        const std::size_t at = f.first_channel + static_cast<std::size_t>(c + 8 * h);
-        const __m512d offset = _mm512_loadu_pd(q.offset + at);
-        const __m512d product = _mm512_mul_pd(sum, _mm512_loadu_pd(q.ratio + at));
-        const __m512d t = _mm512_add_pd(product, offset);
-        const __m512d error = _mm512_mul_pd(_mm512_add_pd(_mm512_abs_pd(product), _mm512_abs_pd(offset)), unit);
-        const __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(t, error));
-        y[h] = _mm512_cvtpd_ps(_mm512_add_pd(t, error));
-        const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), low);
-        open |= static_cast<unsigned>(_mm256_cmp_ps_mask(low, y[h], _CMP_NEQ_UQ) |
-                                      _mm256_cmp_ps_mask(size, _mm256_set1_ps(0x1p-100F), _CMP_NGE_UQ))
-                << (8 * h);
-      }
-      const __mmask16 mask = mask_of(f.channels, c);
-      _mm512_mask_storeu_ps(out, mask, _mm512_insertf32x8(_mm512_castps256_ps512(y[0]), y[1], 1));
-      open &= mask;
-      while (__builtin_expect(open != 0, 0)) {
-        const int lane = __builtin_ctz(open);
-        open &= open - 1;
-        out[lane] = to_float(q, f.first_channel + static_cast<std::size_t>(c + lane), wide_sum(f, m, c + lane));
-      }
-    }
-  }
-}
-
 }  // namespace halfeven::kernels
 
 #else  // another processor: the names stand, the portable code serves
@@ -111,6 +75,5 @@ void finish_floats_avx512(const FinishArgs& f) {
 namespace halfeven::kernels {
 void finish_bytes_avx512(const FinishArgs& f) { finish_bytes(f); }
 void finish_words_avx512(const FinishArgs& f) { finish_words(f); }
-void finish_floats_avx512(const FinishArgs& f) { finish_floats(f); }
 }  // namespace halfeven::kernels
 #endif

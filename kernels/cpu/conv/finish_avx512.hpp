@@ -11,6 +11,5 @@ namespace halfeven::kernels {
 
 void finish_bytes_avx512(const FinishArgs& f);
 void finish_words_avx512(const FinishArgs& f);
-void finish_floats_avx512(const FinishArgs& f);
 
 }  // namespace halfeven::kernels

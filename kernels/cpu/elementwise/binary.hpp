@@ -8,14 +8,12 @@
 
 namespace halfeven::kernels {
 
-/// Operands are bytes whose value is byte - zero (a signed tensor's bytes have been read as byte ^ 0x80).
+/// Operands are bytes whose value is byte - zero (signed tensors are stored with 128 added).
 struct BinaryOperands {
   const std::uint8_t* a;
   const std::uint8_t* b;
   std::int32_t a_zero;
   std::int32_t b_zero;
-  std::uint8_t a_flip = 0;  ///< 0x80 for signed operands
-  std::uint8_t b_flip = 0;
   std::size_t b_period = 0;       ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
   std::size_t b_span = SIZE_MAX;  ///< a multiple of b_period: an image, where each has its own b
 };

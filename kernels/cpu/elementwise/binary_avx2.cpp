@@ -24,8 +24,8 @@ void block(const BinaryOperands& in, const Requantize& q, const std::uint8_t* b,
   const float tie = 0.5F - q.float_slack;
   const std::int32_t zero = q.zero;
   for (std::size_t k = 0; k < n; ++k) {
-    u[k] = (a[k] ^ in.a_flip) - in.a_zero;
-    v[k] = (b[k] ^ in.b_flip) - in.b_zero;
+    u[k] = a[k] - in.a_zero;
+    v[k] = b[k] - in.b_zero;
   }
   std::int32_t open = 0;
   for (std::size_t k = 0; k < n; ++k) {

@@ -5,9 +5,8 @@
 namespace halfeven::kernels {
 namespace {
 
-__m512i widen(const std::uint8_t* p, __mmask16 lanes, __m128i flip, __m512i zero) {
-  const __m128i bytes = _mm_xor_si128(_mm_maskz_loadu_epi8(lanes, p), flip);
-  return _mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), zero);
+__m512i widen(const std::uint8_t* p, __mmask16 lanes, __m512i zero) {
+  return _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, p)), zero);
 }
 
 // Sixteen elements at a time; what is left of a row of b is masked.
@@ -15,20 +14,17 @@ template <class Combine>
 void run(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first, std::size_t last,
          Combine combine) {
   const RequantizeLanes lanes(q);
-  const __m128i a_flip = _mm_set1_epi8(static_cast<char>(in.a_flip));
-  const __m128i b_flip = _mm_set1_epi8(static_cast<char>(in.b_flip));
   const __m512i a_zero = _mm512_set1_epi32(in.a_zero);
   const __m512i b_zero = _mm512_set1_epi32(in.b_zero);
   const auto row = [&](const std::uint8_t* b, std::size_t i, std::size_t n) {
     std::size_t k = 0;
     for (; k + 16 <= n; k += 16) {
-      const __m512i y =
-          combine(widen(in.a + i + k, 0xFFFF, a_flip, a_zero), widen(b + k, 0xFFFF, b_flip, b_zero), lanes);
+      const __m512i y = combine(widen(in.a + i + k, 0xFFFF, a_zero), widen(b + k, 0xFFFF, b_zero), lanes);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i + k), _mm512_cvtepi32_epi8(y));
     }
     if (k == n) return;
     const auto some = static_cast<__mmask16>((1U << (n - k)) - 1);
-    const __m512i y = combine(widen(in.a + i + k, some, a_flip, a_zero), widen(b + k, some, b_flip, b_zero), lanes);
+    const __m512i y = combine(widen(in.a + i + k, some, a_zero), widen(b + k, some, b_zero), lanes);
     _mm_mask_storeu_epi8(out + i + k, some, _mm512_cvtepi32_epi8(y));
   };
   if (in.b_period == 0) return row(in.b + first, first, last - first);

@@ -3,9 +3,9 @@
 namespace halfeven::kernels {
 namespace {
 
-std::int32_t value_a(const BinaryOperands& in, std::size_t i) { return (in.a[i] ^ in.a_flip) - in.a_zero; }
+std::int32_t value_a(const BinaryOperands& in, std::size_t i) { return in.a[i] - in.a_zero; }
 std::int32_t value_b(const BinaryOperands& in, std::size_t i) {
-  return (in.b[in.b_period == 0 ? i : i / in.b_span * in.b_period + i % in.b_period] ^ in.b_flip) - in.b_zero;
+  return in.b[in.b_period == 0 ? i : i / in.b_span * in.b_period + i % in.b_period] - in.b_zero;
 }
 
 }  // namespace
