@@ -1,7 +1,6 @@
 // Convolutions, transposed convolutions and products with constant weights of at most 8 bits.
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "cpu/conv/conv.hpp"
 #include "cpu/depthwise/depthwise.hpp"
@@ -280,23 +279,6 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
   kernel.depthwise = std::move(d);
 }
 
-// Whether the value lies in memory of the plan, with room behind it.
-bool has_room_behind(const Site& site, ir::ValueId id) {
-  // What moves elements may turn out to move none, and be a view of the caller's memory.
-  static const std::set<std::string_view> views{
-      "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose",    "Slice",        "Expand", "Gather",
-      "Concat",  "Split",   "Pad",     "Tile",      "Resize",   "DepthToSpace", "SpaceToDepth", "Where"};
-  for (std::size_t n = site.graph.nodes.size(); n-- > 0;) {
-    const ir::Node& node = site.graph.nodes[n];
-    if (std::find(node.outputs.begin(), node.outputs.end(), id) == node.outputs.end()) continue;
-    if (node.body || !views.contains(node.op_type)) return true;
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId input) {
-      return !input.present() || site.constant(input) != nullptr || has_room_behind(site, input);
-    });
-  }
-  return false;
-}
-
 }  // namespace
 
 Offer make_conv(const Site& site) {
@@ -336,8 +318,6 @@ Offer make_conv(const Site& site) {
     input.flip = p.xt == DType::int16 ? 0x8000 : 0;
     input.zero = static_cast<std::uint16_t>(p.zero);
     if (site.isa >= Isa::avx512) input.split = kernels::split_words_avx512;
-  } else if (input.channels % 4 != 0 && !depthwise && !has_room_behind(site, p.x.id)) {
-    input.kind = ConvInput::Kind::copied;
   }
   std::vector<std::int64_t> numbers;
   const auto [kh, kw] = std::pair(p.window.kernel[0], p.window.kernel[1]);
@@ -366,6 +346,8 @@ Offer make_conv(const Site& site) {
   }
   if (p.taps() > static_cast<std::int64_t>(kMostTaps) && g.taps.size() > kMostTaps)
     return refuse("has more than 128 taps");
+  // Channels are read in fours.
+  kernel->reads_beyond = input.kind == ConvInput::Kind::as_it_is && !depthwise && p.in_channels % 4 != 0;
   kernel->scratch = input.scratch_bytes();
   if (depthwise) {
     make_depthwise(*kernel, site, p, rounding);

@@ -36,7 +36,6 @@ void interleave(const ConvInput& c, const std::uint8_t* in, std::uint8_t* to, st
 
 std::size_t ConvInput::scratch_bytes() const {
   switch (kind) {
-    case Kind::copied: return static_cast<std::size_t>(elements()) + kSlack;
     case Kind::rows: return static_cast<std::size_t>(batch * height * padded_width * channels) + kSlack;
     case Kind::planes: return static_cast<std::size_t>(2 * plane_bytes()) + kSlack;
     default: return 0;
@@ -47,7 +46,6 @@ const std::uint8_t* ConvInput::prepare(const std::byte* in, std::byte* scratch, 
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(in);
   auto* to = reinterpret_cast<std::uint8_t*>(scratch);
   switch (kind) {
-    case Kind::copied: std::memcpy(to, bytes, static_cast<std::size_t>(elements())); return to;
     case Kind::rows:
       parallel(batch * height, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t r = first; r < last; ++r) {

@@ -12,7 +12,6 @@ namespace halfeven::plan {
 struct ConvInput {
   enum class Kind : std::uint8_t {
     as_it_is,
-    copied,  ///< so that reads beyond the end hit memory of ours
     rows,    ///< few channels: rows padded left and right, so that a row of taps is one run of bytes
     planes,  ///< 16-bit values: all high bytes, then all low bytes, each with a position of padding behind
   } kind = Kind::as_it_is;

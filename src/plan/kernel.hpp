@@ -80,6 +80,8 @@ class Kernel {
   std::vector<std::optional<Form>> in_forms;
   Form out_form;       ///< of every output
   bool alias = false;  ///< the output is input 0's memory, unchanged
+  /// Reads, and ignores, up to 64 bytes behind its inputs: the plan has them lie in its arena, where there is room.
+  bool reads_beyond = false;
   /// Output 0 may take the memory of any input of as many bytes: element i is written after the inputs' element i was
   /// read, and no other element of them is read then.
   bool in_place = false;

@@ -358,6 +358,26 @@ class Planner {
     return at->second;
   }
 
+  // The place, or a copy of it where its memory, or that of which it is a view, is the caller's or a constant's.
+  std::size_t in_arena(ir::ValueId id, std::size_t place) {
+    std::size_t owner = place;
+    while (plan_.places[owner].alias_of != kAbsent) owner = plan_.places[owner].alias_of;
+    const bool written =
+        owner < g().values.size() ? producer_[owner] != kAbsent : plan_.places[owner].kind != Place::Kind::constant;
+    if (written) return place;
+    const auto [at, fresh] = copied_.try_emplace(place, plan_.places.size());
+    if (!fresh) return at->second;
+    Place copy;
+    copy.bytes = plan_.places[place].bytes;
+    copy.form = plan_.places[place].form;
+    auto kernel = std::make_unique<ConvertKernel>();
+    kernel->columns = static_cast<std::int64_t>(copy.bytes);
+    kernel->name = "convert";
+    plan_.steps.push_back({std::move(kernel), g().value(id).name, "convert", {}, {place}, {at->second}, {}});
+    plan_.places.push_back(copy);
+    return at->second;
+  }
+
   void build() {
     for (std::size_t i = 0; i < g().values.size(); ++i) {
       const auto& v = g().values[i];
@@ -384,7 +404,12 @@ class Planner {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       const ir::ValueId id = node.inputs[k];
       const bool reads = k < kernel.in_forms.size() && kernel.in_forms[k] && id.present();
-      step.inputs.push_back(reads ? in_form(id, *kernel.in_forms[k]) : kAbsent);
+      if (!reads) {
+        step.inputs.push_back(kAbsent);
+        continue;
+      }
+      const std::size_t place = in_form(id, *kernel.in_forms[k]);
+      step.inputs.push_back(kernel.reads_beyond ? in_arena(id, place) : place);
     }
     for (const ir::ValueId id : node.outputs) step.outputs.push_back(id.present() ? id.index : kAbsent);
     step.node = ir::label(g(), node);
@@ -512,6 +537,7 @@ class Planner {
   std::vector<std::size_t> producer_;
   std::vector<std::size_t> sequence_;
   std::map<std::pair<std::size_t, Form>, std::size_t> converted_;
+  std::map<std::size_t, std::size_t> copied_;
 };
 
 }  // namespace

@@ -128,5 +128,33 @@ TEST(Conv, DepthwiseAnyZeroPoint) { check(20261216, {.any_zero_point = true, .de
 TEST(Conv, DepthwiseWideImages) { check(20261217, {.wide_image = true, .depthwise = true}, 40, 4); }
 TEST(Conv, ManyChannels) { check(20261218, {.many_channels = true}, 20, 2); }
 
+// Channels are read in fours: where these are not whole, the caller's memory, and every view of it, is copied first.
+TEST(Conv, ReadsNothingBehindTheCallersMemory) {
+  for (const bool viewed : {false, true}) {
+    properties::SmallGraph g;
+    const auto number = [](DType t, double v) { return properties::SmallTensor{t, {}, {v}}; };
+    g.inputs.push_back(
+        {"x", {DType::uint8, viewed ? Shape{12, 1, 1, 1} : Shape{1, 12, 1, 1}, std::vector<double>(12, 7)}});
+    g.constants.push_back({"w", {DType::int8, {8, 3, 1, 1}, std::vector<double>(24, 3)}});
+    g.constants.push_back({"s", number(DType::float32, 0.5)});
+    g.constants.push_back({"xz", number(DType::uint8, 1)});
+    g.constants.push_back({"wz", number(DType::int8, 0)});
+    if (viewed) g.nodes.push_back({"Transpose", {"x"}, "t", {}, {{"perm", {1, 0, 2, 3}}}, {}, {}});
+    g.nodes.push_back({"DequantizeLinear", {viewed ? "t" : "x", "s", "xz"}, "xd", {}, {}, {}, {}});
+    g.nodes.push_back({"DequantizeLinear", {"w", "s", "wz"}, "wd", {}, {}, {}, {}});
+    g.nodes.push_back({"Conv", {"xd", "wd"}, "y", {{"group", 4}}, {}, {}, {}});
+    g.nodes.push_back({"QuantizeLinear", {"y", "s", "xz"}, "q", {}, {}, {}, {}});
+    g.outputs = {"q"};
+    Tally tally;
+    compare_engine(g, viewed ? "viewed" : "direct", tally);
+    EXPECT_EQ(tally.references, 0U);
+    const std::string text = properties::to_onnx(g);
+    const Executable executable = Executable::compile(Model::load(std::as_bytes(std::span(text))));
+    std::size_t copies = 0;
+    for (const PlanStep& step : executable.plan().steps) copies += step.kernel == "convert" ? 1 : 0;
+    EXPECT_EQ(copies, 1U);
+  }
+}
+
 }  // namespace
 }  // namespace halfeven::test
