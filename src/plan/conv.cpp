@@ -225,56 +225,49 @@ std::vector<kernels::Conv> make_phases(const Site& site, const ConvProblem& p, c
 }
 
 void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, const ConvRounding& rounding) {
-  kernels::Depthwise d;
-  d.geometry = geometry_of(p);
-  d.kernel_h = p.window.kernel[0];
-  d.kernel_w = p.window.kernel[1];
-  d.dilation_h = p.window.dilations[0];
-  d.dilation_w = p.window.dilations[1];
-  for (std::int64_t t = 0; t < p.taps(); ++t) {
-    d.geometry.taps.push_back({t / d.kernel_w * d.dilation_h, t % d.kernel_w * d.dilation_w});
-    for (std::int64_t c = 0; c < p.groups; ++c) d.weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0)));
-  }
-  d.start = rounding.start;
   const bool vectors = site.isa >= Isa::vnni;
-  d.function = vectors ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
-  d.words = p.wide && vectors && d.kernel_h <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
-  if (d.words) d.function = kernels::depthwise_words_avx512_vnni;
-  d.raw = p.wide && !d.words;
-  kernels::pack_depthwise(d);
+  const bool words = p.wide && vectors && p.window.kernel[0] <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
+  const auto describe = [&](std::uint8_t padding) {
+    kernels::Depthwise d;
+    d.geometry = geometry_of(p);
+    d.geometry.padding = padding;
+    d.kernel_h = p.window.kernel[0];
+    d.kernel_w = p.window.kernel[1];
+    d.dilation_h = p.window.dilations[0];
+    d.dilation_w = p.window.dilations[1];
+    for (std::int64_t t = 0; t < p.taps(); ++t) {
+      d.geometry.taps.push_back({t / d.kernel_w * d.dilation_h, t % d.kernel_w * d.dilation_w});
+      for (std::int64_t c = 0; c < p.groups; ++c) d.weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0)));
+    }
+    d.start = rounding.start;
+    d.function = vectors ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
+    d.words = words;
+    d.raw = p.wide && !words;
+    kernels::pack_depthwise(d);
+    return d;
+  };
+  const auto low_padding = static_cast<std::uint8_t>(p.zero);
+  kernels::Depthwise d = describe(p.wide ? static_cast<std::uint8_t>(p.zero >> 8) : low_padding);
+  const auto lanes = kernels::depthwise_lanes(p.groups);
   if (d.words) {
     const kernels::Requantize q = kernel.requantization->view(false);
-    for (const std::int64_t channel : kernels::depthwise_lanes(p.groups, !d.words)) {
+    for (const std::int64_t channel : lanes) {
       d.lane_ratio.push_back(channel < 0 ? 0 : q.ratio[channel]);
       d.lane_offset.push_back(channel < 0 ? 0 : q.offset[channel]);
     }
     d.plane_bytes = kernel.input.plane_bytes();
     d.padding_at = kernel.input.padding_at();
-    d.low_padding = static_cast<std::uint8_t>(p.zero);
-  }
-  if (auto fixed = kernel.requantization->fixed(kernels::depthwise_lanes(p.groups, !d.words)); fixed && !p.wide) {
-    d.fixed = std::move(*fixed);
-    d.fixed.checked = !site.plain_rounding;
-    d.use_fixed = true;
-  }
-  if (d.raw) {
-    kernels::Depthwise low;
-    low.geometry = d.geometry;
-    low.geometry.padding = static_cast<std::uint8_t>(p.zero);
-    low.kernel_h = d.kernel_h;
-    low.kernel_w = d.kernel_w;
-    low.dilation_h = d.dilation_h;
-    low.dilation_w = d.dilation_w;
-    low.weights = d.weights;
-    low.start = d.start;
-    low.function = d.function;
-    low.raw = true;
-    kernels::pack_depthwise(low);
-    kernel.low_depthwise = std::move(low);
+    d.low_padding = low_padding;
+  } else if (d.raw) {
+    kernel.low_depthwise = describe(low_padding);
     kernel.finish = functions_of(site.isa).to_words;
     kernel.sums = (kernel.input.scratch_bytes() + 63) / 64 * 64;
     const auto outputs = static_cast<std::size_t>(d.geometry.batch * d.geometry.out_image);
     kernel.scratch = kernel.sums + 2 * outputs * sizeof(std::int32_t);
+  } else if (auto fixed = kernel.requantization->fixed(lanes)) {
+    d.fixed = std::move(*fixed);
+    d.fixed.checked = !site.plain_rounding;
+    d.use_fixed = true;
   }
   kernel.depthwise = std::move(d);
 }

@@ -59,17 +59,13 @@ constexpr std::int64_t depthwise_strip_channels(std::int64_t left) { return left
 /// Fills `packed` and `lane_start` from `weights` and `start`.
 void pack_depthwise(Depthwise& d);
 inline constexpr std::int64_t kMostDepthwiseHeight = 16;
-/// For each lane of all strips its channel, -1 beyond the last. `several_rows`: see depthwise_strip_channels.
-std::vector<std::int64_t> depthwise_lanes(std::int64_t channels, bool several_rows);
+/// For each lane of all strips its channel, -1 beyond the last.
+std::vector<std::int64_t> depthwise_lanes(std::int64_t channels);
 
 void depthwise_portable(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                         std::int64_t first, std::int64_t last);
 /// Needs AVX-512 F, BW, DQ, VL and VNNI.
 void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                            std::int64_t first, std::int64_t last);
-
-/// For `words`; the same instructions.
-void depthwise_words_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
-                                 std::int64_t first, std::int64_t last);
 
 }  // namespace halfeven::kernels

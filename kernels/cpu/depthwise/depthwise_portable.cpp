@@ -4,10 +4,10 @@
 
 namespace halfeven::kernels {
 
-std::vector<std::int64_t> depthwise_lanes(std::int64_t channels, bool several_rows) {
+std::vector<std::int64_t> depthwise_lanes(std::int64_t channels) {
   std::vector<std::int64_t> out;
   for (std::int64_t strip = 0; strip < channels; strip += 64) {
-    const std::int64_t together = several_rows ? depthwise_strip_channels(channels - strip) : 64;
+    const std::int64_t together = depthwise_strip_channels(channels - strip);
     for (std::int64_t v = 0; v < 4; ++v) {
       for (std::int64_t lane = 0; lane < 16; ++lane) {
         const std::int64_t c = strip + depthwise_byte(v, lane) % together;
@@ -20,7 +20,7 @@ std::vector<std::int64_t> depthwise_lanes(std::int64_t channels, bool several_ro
 
 void pack_depthwise(Depthwise& d) {
   const std::int64_t channels = d.geometry.groups;
-  const auto lanes = depthwise_lanes(channels, !d.words);
+  const auto lanes = depthwise_lanes(channels);
   d.strips = static_cast<std::int64_t>(lanes.size()) / 64;
   d.quads = (d.kernel_h + 3) / 4;
   d.planes = 1;
