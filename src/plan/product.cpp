@@ -48,25 +48,8 @@ std::optional<std::vector<Rational>> constant_numbers(const Site& site, const Op
   return out;
 }
 
-std::optional<Operand> read_parameters(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
-                                       std::int64_t axis, std::string& refusal) {
-  const Tensor* s = scale.present() ? site.constant(scale) : nullptr;
-  const Tensor* z = zero.present() ? site.constant(zero) : nullptr;
-  if (!tensor.present() || s == nullptr || s->rank() > 1 || (zero.present() && (z == nullptr || z->rank() > 1))) {
-    refusal = "its quantisation parameters are not constants per tensor or per axis";
-    return std::nullopt;
-  }
-  Operand o;
-  o.id = tensor;
-  for (std::size_t i = 0; i < s->size(); ++i) o.scales.push_back(numerics::decode_float(s->dtype(), s->data(), i));
-  o.zeros = z == nullptr ? std::vector<std::int64_t>{0} : ops::integers(*z);
-  if (std::all_of(o.zeros.begin(), o.zeros.end(), [&](auto v) { return v == o.zeros[0]; })) o.zeros.resize(1);
-  o.axis = axis < 0 ? axis + static_cast<std::int64_t>(site.shape(tensor).size()) : axis;
-  return o;
-}
-
 bool read_result(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, std::string& refusal) {
-  const auto o = read_parameters(site, site.node.outputs[0], scale, zero, 0, refusal);
+  const auto o = read_operand(site, site.node.outputs[0], scale, zero, 0, 0, refusal);
   if (!o) return false;
   if (!o->per_tensor()) {
     refusal = "its result is not quantized per tensor with constants";
@@ -90,8 +73,8 @@ std::optional<Product> read_qlinear_matmul(const Site& site, std::string& refusa
   const ir::Node& n = site.node;
   Product p;
   p.op.op_type = "MatMul";
-  p.op.operands = {read_parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], -2, refusal),
-                   read_parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], -1, refusal)};
+  p.op.operands = {read_operand(site, n.inputs[0], n.inputs[1], n.inputs[2], -2, 0, refusal),
+                   read_operand(site, n.inputs[3], n.inputs[4], n.inputs[5], -1, 0, refusal)};
   if (!p.op.operands[0] || !p.op.operands[1] || !read_result(site, p.op, n.inputs[6], n.inputs[7], refusal)) {
     return std::nullopt;
   }
@@ -113,8 +96,8 @@ std::optional<Product> read_qgemm(const Site& site, std::string& refusal) {
   Product p;
   p.op.op_type = "Gemm";
   if (!read_gemm_attributes(n, p)) return std::nullopt;
-  p.op.operands = {read_parameters(site, n.inputs[0], n.inputs[1], n.inputs[2], 0, refusal),
-                   read_parameters(site, n.inputs[3], n.inputs[4], n.inputs[5], p.transpose_right ? 0 : 1, refusal)};
+  p.op.operands = {read_operand(site, n.inputs[0], n.inputs[1], n.inputs[2], 0, 0, refusal),
+                   read_operand(site, n.inputs[3], n.inputs[4], n.inputs[5], p.transpose_right ? 0 : 1, 0, refusal)};
   if (!p.op.operands[0] || !p.op.operands[1]) return std::nullopt;
   if (input(n, 6).present()) {
     const Tensor* t = site.constant(n.inputs[6]);
@@ -232,8 +215,8 @@ class Group {
     }
     ++used_;
     const ir::ValueId zero = input(*d, 2);
-    return read_parameters(site_, outer(d->inputs[0]), outer(d->inputs[1]), zero.present() ? outer(zero) : zero,
-                           ir::int_attribute(*d, "axis", 1), refusal_);
+    return read_operand(site_, outer(d->inputs[0]), outer(d->inputs[1]), zero.present() ? outer(zero) : zero,
+                        ir::int_attribute(*d, "axis", 1), 0, refusal_);
   }
 
   bool constant(ir::ValueId id, std::vector<Rational>& out) {

@@ -23,9 +23,6 @@ struct Product {
   std::vector<numerics::Rational> addend;
 };
 
-/// Scales and zero points that are constants of rank 0 or 1, of a tensor whose elements are quantized along `axis`.
-std::optional<Operand> read_parameters(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
-                                       std::int64_t axis, std::string& refusal);
 /// The same of the node's result: fills the out_ fields and limits. False where they are no constants per tensor.
 bool read_result(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, std::string& refusal);
 

@@ -30,24 +30,6 @@ struct Outer {
   }
 };
 
-std::optional<Operand> read_operand(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
-                                    std::int64_t axis, std::int64_t block, std::string& refusal) {
-  const Tensor* s = site.constant(scale);
-  const Tensor* z = zero.present() ? site.constant(zero) : nullptr;
-  if (!tensor.present() || s == nullptr || (zero.present() && z == nullptr) || block != 0 || s->rank() > 1) {
-    refusal = "its quantisation parameters are not constants per tensor or per axis";
-    return std::nullopt;
-  }
-  Operand o;
-  o.id = tensor;
-  for (std::size_t i = 0; i < s->size(); ++i) o.scales.push_back(numerics::decode_float(s->dtype(), s->data(), i));
-  o.zeros = z == nullptr ? std::vector<std::int64_t>{0} : ops::integers(*z);
-  if (std::all_of(o.zeros.begin(), o.zeros.end(), [&](auto v) { return v == o.zeros[0]; })) o.zeros.resize(1);
-  const auto rank = static_cast<std::int64_t>(site.shape(tensor).size());
-  o.axis = axis < 0 ? axis + rank : axis;
-  return o;
-}
-
 bool finish_output(const Site& site, QuantizedOperator& q, ir::ValueId scale, ir::ValueId zero, DType type,
                    std::string& refusal) {
   const Tensor* s = site.constant(scale);
@@ -91,6 +73,25 @@ std::optional<QuantizedOperator> read_qlinear_conv(const Site& site, std::string
 }
 
 }  // namespace
+
+std::optional<Operand> read_operand(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
+                                    std::int64_t axis, std::int64_t block, std::string& refusal) {
+  const Tensor* s = scale.present() ? site.constant(scale) : nullptr;
+  const Tensor* z = zero.present() ? site.constant(zero) : nullptr;
+  if (!tensor.present() || s == nullptr || s->rank() > 1 || block != 0 ||
+      (zero.present() && (z == nullptr || z->rank() > 1))) {
+    refusal = "its quantisation parameters are not constants per tensor or per axis";
+    return std::nullopt;
+  }
+  Operand o;
+  o.id = tensor;
+  for (std::size_t i = 0; i < s->size(); ++i) o.scales.push_back(numerics::decode_float(s->dtype(), s->data(), i));
+  o.zeros = z == nullptr ? std::vector<std::int64_t>{0} : ops::integers(*z);
+  if (std::all_of(o.zeros.begin(), o.zeros.end(), [&](auto v) { return v == o.zeros[0]; })) o.zeros.resize(1);
+  const auto rank = static_cast<std::int64_t>(site.shape(tensor).size());
+  o.axis = axis < 0 ? axis + rank : axis;
+  return o;
+}
 
 std::size_t input_of(const ir::Node& node, ir::ValueId id) {
   return static_cast<std::size_t>(std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin());

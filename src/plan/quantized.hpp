@@ -24,6 +24,11 @@ struct Operand {
   double scale(std::size_t k) const { return scales[scales.size() == 1 ? 0 : k]; }
 };
 
+/// Reads the parameters of a DequantizeLinear, or of an operator that quantizes by itself: constants, per tensor or per
+/// axis; block 0. Otherwise says why not.
+std::optional<Operand> read_operand(const Site& site, ir::ValueId tensor, ir::ValueId scale, ir::ValueId zero,
+                                    std::int64_t axis, std::int64_t block, std::string& refusal);
+
 /// chief(dequantized operands, float constants) -> QuantizeLinear -> Clip of integers.
 struct QuantizedOperator {
   const ir::Node* chief = nullptr;               ///< the float operator (for QLinear*: the node itself)

@@ -115,7 +115,7 @@ std::optional<QuantizedOperator> read_softmax(const Site& site, std::string& ref
   q.chief = &n;
   q.op_type = "Softmax";
   const auto input = [&](std::size_t k) { return k < n.inputs.size() ? n.inputs[k] : ir::ValueId{}; };
-  q.operands = {read_parameters(site, n.inputs[0], input(1), input(2), 0, refusal)};
+  q.operands = {read_operand(site, n.inputs[0], input(1), input(2), 0, 0, refusal)};
   if (!q.operands[0] || !read_result(site, q, input(3), input(4), refusal)) return std::nullopt;
   return q;
 }

@@ -6,18 +6,10 @@
 
 #include "cpu/matmul/pack_quads.hpp"
 #include "cpu/requantize_avx512.hpp"
+#include "cpu/unroll.hpp"
 
 namespace halfeven::kernels {
 namespace {
-
-template <std::size_t... I, class F>
-[[gnu::always_inline]] inline void unroll(std::index_sequence<I...>, F&& f) {
-  (f(std::integral_constant<std::size_t, I>{}), ...);
-}
-template <std::size_t N, class F>
-[[gnu::always_inline]] inline void unroll(F&& f) {
-  unroll(std::make_index_sequence<N>{}, std::forward<F>(f));
-}
 
 // Four rows of 16 columns, interleaved.
 [[gnu::always_inline]] inline __m512i interleave(const std::uint8_t* from, std::int64_t row, __mmask16 mask) {
