@@ -14,35 +14,49 @@
 
 namespace halfeven::test {
 
-/// Compares for instruction sets up to this processor's and the given numbers of threads; returns how many steps ran
-/// kernels whose name starts with `family`.
+/// Runs the model, which has concrete shapes with these inputs, with every instruction set up to this processor's and
+/// the given numbers of threads, twice each (the second run finds the arena used), and expects `wanted`. Calls on_step
+/// for each step of each plan. Stops after the first failure.
+template <class OnStep>
+void expect_from_engine(const Model& model, const NamedTensors& inputs, const std::vector<Tensor>& wanted,
+                        const std::vector<int>& threads, const std::string& what, OnStep on_step) {
+  for (int isa = 0; isa <= static_cast<int>(plan::detect_isa()); ++isa) {
+    for (const int t : threads) {
+      CompileOptions options;
+      options.isa = plan::to_string(static_cast<plan::Isa>(isa));
+      options.threads = t;
+      for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
+      const Executable executable = Executable::compile(model, options);
+      std::string steps;
+      for (const PlanStep& step : executable.plan().steps) {
+        on_step(step);
+        steps += step.op_type + " " + step.kernel + "\n";
+      }
+      Context context(executable);
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const auto got = context.run(inputs);
+        ASSERT_EQ(got.size(), wanted.size());
+        for (std::size_t o = 0; o < got.size(); ++o) {
+          expect_identical(got[o], wanted[o],
+                           what + ", " + options.isa + ", " + std::to_string(t) + " threads, output " +
+                               std::to_string(o) + "\n" + steps);
+        }
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+/// Compares the engine with the interpreter; returns how many steps ran kernels whose name starts with `family`.
 inline std::size_t compare_small(const properties::SmallGraph& graph, const std::string& what,
                                  const std::string& family, const std::vector<int>& threads = {1, 3}) {
   const std::string text = properties::to_onnx(graph);
   const Model model = Model::load(std::as_bytes(std::span(text)));
   NamedTensors inputs;
   for (const auto& [name, tensor] : graph.inputs) inputs[name] = properties::to_tensor(tensor);
-  const auto wanted = interpret(model, inputs);
   std::size_t with_kernel = 0;
-  for (int k = 0; k <= static_cast<int>(plan::detect_isa()); ++k) {
-    for (const int t : threads) {
-      CompileOptions options;
-      options.isa = plan::to_string(static_cast<plan::Isa>(k));
-      options.threads = t;
-      for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
-      const Executable executable = Executable::compile(model, options);
-      Context context(executable);
-      for (int repeat = 0; repeat < 2; ++repeat) {  // the second run finds the arena used
-        const auto got = context.run(inputs);
-        for (std::size_t o = 0; o < got.size(); ++o) {
-          expect_identical(got[o], wanted[o],
-                           what + ", " + options.isa + ", " + std::to_string(t) + " threads, output " +
-                               std::to_string(o) + "\n" + properties::to_text(graph));
-        }
-      }
-      for (const PlanStep& step : executable.plan().steps) with_kernel += step.kernel.starts_with(family) ? 1 : 0;
-    }
-  }
+  expect_from_engine(model, inputs, interpret(model, inputs), threads, what + "\n" + properties::to_text(graph),
+                     [&](const PlanStep& step) { with_kernel += step.kernel.starts_with(family) ? 1 : 0; });
   return with_kernel;
 }
 

@@ -7,7 +7,7 @@
 
 #include <halfeven/executable.hpp>
 
-#include "plan/kernel.hpp"
+#include "plan/against_interpreter.hpp"
 #include "properties/small_graph.hpp"
 #include "support/files.hpp"
 
@@ -38,28 +38,9 @@ inline void compare_engine(const properties::SmallGraph& drawn, const std::strin
                                                                                    << properties::to_text(drawn);
     return;
   }
-  for (int isa = 0; isa <= static_cast<int>(plan::detect_isa()); ++isa) {
-    for (const int threads : {1, 3}) {
-      CompileOptions options;
-      options.isa = std::string(plan::to_string(static_cast<plan::Isa>(isa)));
-      options.threads = threads;
-      for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();
-      const Executable executable = Executable::compile(*model, options);
-      const auto got = Context(executable).run(inputs);
-      std::string steps;
-      for (const PlanStep& step : executable.plan().steps) {
-        (step.kernel == "reference" ? tally.references : tally.kernels) += 1;
-        steps += step.op_type + " " + step.kernel + "\n";
-      }
-      ASSERT_EQ(got.size(), wanted.size());
-      for (std::size_t k = 0; k < got.size(); ++k) {
-        expect_identical(got[k], wanted[k],
-                         what + ", " + options.isa + ", " + std::to_string(threads) + " threads, output " +
-                             std::to_string(k) + "\n" + steps + properties::to_text(drawn));
-      }
-      if (testing::Test::HasFailure()) return;
-    }
-  }
+  expect_from_engine(
+      *model, inputs, wanted, {1, 3}, what + "\n" + properties::to_text(drawn),
+      [&](const PlanStep& step) { (step.kernel == "reference" ? tally.references : tally.kernels) += 1; });
 }
 
 /// Draws what boundaries need: extreme codes, scales that make ties, odd zero points.

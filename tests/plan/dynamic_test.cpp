@@ -122,12 +122,7 @@ TEST(Dynamic, Vectors) {
   g.nodes.push_back({"Add", {"x", "b"}, "s", {}, {}, {}, {}});
   g.nodes.push_back({"DynamicQuantizeLinear", {"s"}, "q", {}, {}, {}, {}, {"scale", "zero"}});
   g.outputs = {"q", "scale", "zero"};
-  const std::string text = properties::to_onnx(g);
-  const Model model = Model::load(std::as_bytes(std::span(text)));
-  const NamedTensors inputs{{"x", properties::to_tensor(g.inputs[0].second)}};
-  const auto wanted = interpret(model, inputs);
-  const auto got = Context(Executable::compile(model)).run(inputs);
-  for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
+  compare_small(g, "vector", "dynamic");
 }
 
 // Two pools in front of it are not one.
@@ -143,12 +138,7 @@ TEST(Dynamic, TwoPools) {
   g.nodes.push_back({"MaxPool", {"p"}, "pp", {}, lists, {}, {}});
   g.nodes.push_back({"DynamicQuantizeLinear", {"pp"}, "q", {}, {}, {}, {}, {"scale", "zero"}});
   g.outputs = {"q", "scale", "zero"};
-  const std::string text = properties::to_onnx(g);
-  const Model model = Model::load(std::as_bytes(std::span(text)));
-  const NamedTensors inputs{{"x", properties::to_tensor(g.inputs[0].second)}};
-  const auto wanted = interpret(model, inputs);
-  const auto got = Context(Executable::compile(model)).run(inputs);
-  for (std::size_t k = 0; k < wanted.size(); ++k) expect_identical(got[k], wanted[k], "output " + std::to_string(k));
+  compare_small(g, "two pools", "dynamic");
 }
 
 }  // namespace

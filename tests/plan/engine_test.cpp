@@ -6,7 +6,7 @@
 
 #include <halfeven/executable.hpp>
 
-#include "plan/kernel.hpp"
+#include "plan/against_interpreter.hpp"
 #include "properties/graph_generator.hpp"
 #include "support/effort.hpp"
 #include "support/files.hpp"
@@ -33,23 +33,9 @@ CompileOptions options_for(const NamedTensors& inputs, const std::string& isa, i
 // Compares the engine with the interpreter; returns how many steps had a kernel.
 std::size_t compare(const Model& model, const NamedTensors& inputs, const std::string& what,
                     const std::vector<int>& threads) {
-  const auto wanted = interpret(model, inputs);
   std::size_t with_kernel = 0;
-  for (const std::string& isa : instruction_sets()) {
-    for (const int t : threads) {
-      const Executable executable = Executable::compile(model, options_for(inputs, isa, t));
-      Context context(executable);
-      for (int repeat = 0; repeat < 2; ++repeat) {  // the second run finds the arena used
-        const auto got = context.run(inputs);
-        EXPECT_EQ(got.size(), wanted.size());
-        for (std::size_t k = 0; k < got.size(); ++k) {
-          expect_identical(got[k], wanted[k],
-                           what + ", " + isa + ", " + std::to_string(t) + " threads, output " + std::to_string(k));
-        }
-      }
-      for (const PlanStep& step : executable.plan().steps) with_kernel += step.kernel == "reference" ? 0 : 1;
-    }
-  }
+  expect_from_engine(model, inputs, interpret(model, inputs), threads, what,
+                     [&](const PlanStep& step) { with_kernel += step.kernel == "reference" ? 0 : 1; });
   return with_kernel;
 }
 
