@@ -31,8 +31,10 @@ struct Requantize {
   const void* context = nullptr;
 };
 
-/// The scalar definition: every kernel is tested for equality with it.
-inline std::int32_t requantize(const Requantize& q, std::size_t channel, std::int64_t a, std::int64_t b = 0) {
+/// The scalar definition: every kernel is tested for equality with it. Each file has its own, compiled for its own
+/// instruction set: a shared one might be another processor's.
+[[maybe_unused]] static inline std::int32_t requantize(const Requantize& q, std::size_t channel, std::int64_t a,
+                                                       std::int64_t b = 0) {
   const std::size_t k = q.per_tensor ? 0 : channel;
   double t = static_cast<double>(a) * q.ratio[k];
   t += static_cast<double>(b) * q.ratio2;

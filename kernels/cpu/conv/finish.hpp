@@ -6,7 +6,7 @@
 namespace halfeven::kernels {
 
 /// The whole sum of channel c of pixel m: both planes, and what zero points of weights take away.
-inline std::int64_t wide_sum(const FinishArgs& f, std::int64_t m, std::int64_t c) {
+[[maybe_unused]] static inline std::int64_t wide_sum(const FinishArgs& f, std::int64_t m, std::int64_t c) {
   std::int64_t a = f.sums[m * f.stride + c];
   if (f.low_sums != nullptr) a = a * 256 + f.low_sums[m * f.stride + c];
   if (f.pixel_terms != nullptr) {
