@@ -87,6 +87,9 @@ Offer make_binary(const Site& site) {
   kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second,
                                                             std::vector{bound}, product ? 0.0 : 510.0, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
+  if (!product) {
+    kernel->operands.fixed = kernel->requantization->fixed_sum(kernel->operands.a_zero, kernel->operands.b_zero);
+  }
   switch (site.isa) {
     case Isa::sse2: kernel->function = product ? kernels::multiply_portable : kernels::add_portable; break;
     case Isa::avx2: kernel->function = product ? kernels::multiply_avx2 : kernels::add_avx2; break;

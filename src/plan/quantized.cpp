@@ -299,6 +299,29 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
   return f;
 }
 
+kernels::FixedSum Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const {
+  if (lo_ < 0 || hi_ > 255) return {};
+  constexpr double kOne = 65536;
+  const double a = ratio_[0];
+  const double b = second_.to_double();
+  const double offset = offset_[0] + zero_ + 0.5 - a_zero * a - b_zero * b;
+  const double size = 255 * (std::fabs(a) + std::fabs(b)) + std::fabs(offset) + 0.01;
+  const auto normal = [](double r) { return r == 0 || std::fabs(r) > 0x1p-80; };
+  if (size > 32000 || !normal(a) || !normal(b)) return {};
+  // In units of 2^-16: the roundings of the ratios, of the offset, of both fused multiply-adds, each at most 2^-24 of
+  // what it rounds, and of the conversion.
+  const double error = 3 * size * kOne * 0x1.01p-24 + 0.501;
+  int margin = 4;
+  while (margin < error) margin *= 2;
+  if (margin > 32) return {};
+  kernels::FixedSum f;
+  f.ratio = static_cast<float>(a * kOne);
+  f.ratio2 = static_cast<float>(b * kOne);
+  f.offset = static_cast<float>(offset * kOne + margin);
+  f.safe_bits = 0xFFFF & ~(2 * margin - 1);
+  return f;
+}
+
 std::string Requantization::describe() const {
   const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
   if (float_slack_ < 0) return "float32, exact: every sum times its ratio is a float";

@@ -7,6 +7,7 @@
 
 #include "common/requantize.hpp"
 #include "cpu/conv/conv.hpp"
+#include "cpu/elementwise/binary.hpp"
 #include "numerics/rational.hpp"
 #include "plan/kernel.hpp"
 
@@ -82,6 +83,8 @@ class Requantization {
   /// The 16.16 form for kernels that have it, by lane; `lanes` holds each lane's channel, -1 where there is none.
   /// nullopt where its error is too large, or where float32 is exact and ties are common.
   std::optional<kernels::Fixed> fixed(const std::vector<std::int64_t>& lanes) const;
+  /// The same for sums of bytes a - a_zero and b - b_zero; without safe_bits where there is none.
+  kernels::FixedSum fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const;
   std::string describe() const;
 
  private:

@@ -8,6 +8,17 @@
 
 namespace halfeven::kernels {
 
+/// A sum in 16.16: with the bytes themselves, round_half_even of the result is the high word of
+/// int32(float(a) * ratio + (float(b) * ratio2 + offset)), ratios times 2^16, the zero points, 1/2 and a margin in the
+/// offset, unless the low word has none of safe_bits: the error is less than the margin, so only then a tie may lie
+/// between.
+struct FixedSum {
+  float ratio = 0;
+  float ratio2 = 0;
+  float offset = 0;
+  std::int32_t safe_bits = 0;  ///< 0: there is no such form
+};
+
 /// Operands are bytes whose value is byte - zero (signed tensors are stored with 128 added).
 struct BinaryOperands {
   const std::uint8_t* a;
@@ -16,6 +27,7 @@ struct BinaryOperands {
   std::int32_t b_zero;
   std::size_t b_period = 0;       ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
   std::size_t b_span = SIZE_MAX;  ///< a multiple of b_period: an image, where each has its own b
+  FixedSum fixed{};               ///< of a sum
 };
 
 /// q.ratio[0] belongs to a, q.ratio2 to b: a sum. A product has ratio only.
