@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kMostTaps = 128;  // whose positions a tile at the border keeps on the stack at once
 constexpr std::int64_t kChunkBytes = 24 * 1024;
+constexpr std::int64_t kHeavyWeights = 128 * 1024;  // of a layer: lighter ones stay in the cache while chunks pass
 
 std::vector<ConvBlock> blocks_of(const ConvGeometry& g, std::int64_t most_vectors) {
   std::vector<ConvBlock> out;
@@ -100,6 +101,8 @@ void Conv::divide(int threads) {
   }
   chunks = std::max<std::int64_t>(1, (pixels + chunk - 1) / chunk);
   chunk = (pixels + chunks - 1) / chunks;
+  const auto weight_bytes = static_cast<std::int64_t>(weights.packed.size());
+  blocks_first = weight_bytes > std::max(kHeavyWeights, geometry.height * geometry.row_bytes);
   if (rows) {  // whole ones
     chunk = (chunk + geometry.out_width - 1) / geometry.out_width * geometry.out_width;
     chunks = (pixels + chunk - 1) / chunk;
@@ -137,9 +140,11 @@ class Walk {
 
   void unit(std::int64_t number) {
     const auto blocks = static_cast<std::int64_t>(conv_.weights.blocks.size());
-    const ConvBlock& block = conv_.weights.blocks[static_cast<std::size_t>(number % blocks)];
-    const std::int64_t chunk = number / blocks % conv_.chunks;
     const std::int64_t n = number / blocks / conv_.chunks;
+    number %= blocks * conv_.chunks;
+    const std::int64_t chunk = conv_.blocks_first ? number % conv_.chunks : number / blocks;
+    const ConvBlock& block =
+        conv_.weights.blocks[static_cast<std::size_t>(conv_.blocks_first ? number / conv_.chunks : number % blocks)];
     const std::int64_t begin = chunk * conv_.chunk;
     const std::int64_t end = std::min(begin + conv_.chunk, g_.out_pixels());
     const std::int64_t most = conv_.functions.most_pixels(block.vectors);

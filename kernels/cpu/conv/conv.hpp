@@ -179,9 +179,10 @@ struct Conv {
   std::int64_t padding_at = 0;             ///< where in each plane a position of padding lies
   bool one_sum = false;                    ///< 256 * high + low fits in int32, and the tiles can sum it
 
-  bool rows = false;        ///< tiles are whole rows
-  std::int64_t chunk = 1;   ///< output pixels that stay in the cache while the blocks pass
-  std::int64_t chunks = 1;  ///< of an image
+  bool rows = false;          ///< tiles are whole rows
+  std::int64_t chunk = 1;     ///< output pixels that stay in the cache while the blocks pass
+  std::int64_t chunks = 1;    ///< of an image
+  bool blocks_first = false;  ///< all chunks of an image pass before the next block: where weights weigh more
 
   std::int64_t units() const { return geometry.batch * chunks * static_cast<std::int64_t>(weights.blocks.size()); }
   /// Computes units [first, last) of units(); they are independent. `in` is readable 3 bytes beyond its end where
