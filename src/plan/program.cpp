@@ -151,8 +151,21 @@ class Compiler {
     return emit(s, false, is_invariant(s.address), Known{});
   }
 
+  // Two DequantizeLinear of one tensor with the same parameters are one.
   Register dequantize(const ir::Node& n) {
     need_float(n.outputs[0]);
+    for (const auto& [other, made] : dequantized_) {
+      if (other->inputs == n.inputs && ir::int_attribute(*other, "axis", 1) == ir::int_attribute(n, "axis", 1) &&
+          ir::int_attribute(*other, "block_size", 0) == ir::int_attribute(n, "block_size", 0)) {
+        return made;
+      }
+    }
+    const Register r = load_codes(n);
+    dequantized_.emplace_back(&n, r);
+    return r;
+  }
+
+  Register load_codes(const ir::Node& n) {
     const Tensor* scale = constant(n.inputs[1]);
     const bool has_zero = n.inputs.size() > 2 && n.inputs[2].present();
     const Tensor* zero = has_zero ? constant(n.inputs[2]) : nullptr;
@@ -470,7 +483,7 @@ class Compiler {
       s.result = FusedResult::exact;
       return emit(s, false, invariant, k);
     }
-    s.result = wants_pair ? FusedResult::pair : FusedResult::rounded;
+    s.result = wants_pair ? FusedResult::pair : (exact ? FusedResult::narrowed : FusedResult::rounded);
     if (!wants_pair) {
       k.precision = std::min(k.precision, 24);
       k.lsb = std::max(k.lsb, -149);
@@ -580,6 +593,7 @@ class Compiler {
   std::vector<Source> sources_;
   std::map<ir::ValueId, Register> rounded_;
   std::map<ir::ValueId, Register> unrounded_;
+  std::vector<std::pair<const ir::Node*, Register>> dequantized_;
   Shape out_shape_;
   Layout layout_ = Layout::plain;
   std::uint16_t next_ = 0;

@@ -175,6 +175,70 @@ TEST(Elementwise, QuantizesFloats) {
   EXPECT_EQ(tally.references, 0U);
 }
 
+// Every pair of bytes, with scales that make ties, and with decimal ones whose ratios would: the nearest floats are a
+// little off, to either side.
+TEST(Elementwise, SumsNextToTies) {
+  std::vector<double> rows;
+  std::vector<double> columns;
+  for (int i = 0; i < 256 * 256; ++i) {
+    rows.push_back(i / 256);
+    columns.push_back(i % 256);
+  }
+  const float scales[][3] = {{0.5F, 0.25F, 1},       {0.1F, 0.15F, 0.3F},   {0.7F, 0.35F, 1.4F},
+                             {0.09F, 0.06F, 0.18F},  {0.11F, 0.33F, 0.66F}, {0.03F, 0.05F, 0.06F},
+                             {0.013F, 0.07F, 0.02F}, {0.3F, 0.7F, 0.2F}};
+  Tally tally;
+  for (const char* op : {"Add", "Sub"}) {
+    for (const auto& [first, second, result] : scales) {
+      SmallGraph g;
+      g.inputs.push_back({"a", {DType::uint8, {256, 256}, rows}});
+      g.inputs.push_back({"b", {DType::uint8, {256, 256}, columns}});
+      g.constants.push_back({"as", {DType::float32, {}, {first}}});
+      g.constants.push_back({"bs", {DType::float32, {}, {second}}});
+      g.constants.push_back({"ys", {DType::float32, {}, {result}}});
+      g.constants.push_back({"az", {DType::uint8, {}, {101}}});
+      g.constants.push_back({"bz", {DType::uint8, {}, {7}}});
+      g.nodes.push_back({"DequantizeLinear", {"a", "as", "az"}, "x", {}, {}, {}, {}});
+      g.nodes.push_back({"DequantizeLinear", {"b", "bs", "bz"}, "w", {}, {}, {}, {}});
+      g.nodes.push_back({op, {"x", "w"}, "t", {}, {}, {}, {}});
+      g.nodes.push_back({"QuantizeLinear", {"t", "ys", "az"}, "y", {}, {}, {}, {}});
+      g.outputs = {"y"};
+      compare_engine(g, std::string(op) + " with scales " + std::to_string(first) + ", " + std::to_string(second),
+                     tally);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_EQ(tally.references, 0U);
+}
+
+// A sum halfway between two floats but for a rest that no double holds: the rest decides what others read.
+TEST(Elementwise, RestsDecideHalfwaySums) {
+  SmallGraph g;
+  std::vector<double> codes;
+  std::vector<double> rests;
+  for (int i = 0; i < 300; ++i) {
+    codes.push_back(i % 7);
+    rests.push_back(i % 5 - 2);
+  }
+  g.inputs.push_back({"a", {DType::uint8, {300}, codes}});
+  g.inputs.push_back({"b", {DType::int8, {300}, rests}});
+  g.constants.push_back({"as", {DType::float32, {}, {1 + 0x1p-23}}});
+  g.constants.push_back({"bs", {DType::float32, {}, {0x1p-60}}});
+  g.constants.push_back({"az", {DType::uint8, {}, {0}}});
+  g.constants.push_back({"bz", {DType::int8, {}, {0}}});
+  g.constants.push_back({"three", {DType::float32, {}, {3}}});
+  g.constants.push_back({"step", {DType::float32, {}, {0x1p-22}}});
+  g.nodes.push_back({"DequantizeLinear", {"a", "as", "az"}, "x", {}, {}, {}, {}});
+  g.nodes.push_back({"DequantizeLinear", {"b", "bs", "bz"}, "w", {}, {}, {}, {}});
+  g.nodes.push_back({"Add", {"x", "w"}, "t", {}, {}, {}, {}});  // 3 + 1.5 steps, and a little
+  g.nodes.push_back({"Sub", {"t", "three"}, "u", {}, {}, {}, {}});
+  g.nodes.push_back({"QuantizeLinear", {"u", "step", "az"}, "y", {}, {}, {}, {}});
+  g.outputs = {"y"};
+  Tally tally;
+  compare_engine(g, "3 + 1.5 * 2^-22 and a rest", tally);
+  EXPECT_EQ(tally.references, 0U);
+}
+
 // A zero that is only passed on keeps its sign (contract section 6).
 TEST(Elementwise, ZerosKeepTheirSign) {
   properties::SmallGraph g;

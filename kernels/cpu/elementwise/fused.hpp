@@ -54,9 +54,10 @@ enum class FusedOp : std::uint8_t {
 
 /// What becomes of an operator's result.
 enum class FusedResult : std::uint8_t {
-  exact,    ///< t is the result, nothing else to store
-  rounded,  ///< rounded to float32
-  pair,     ///< t and e
+  exact,     ///< t is the result, nothing else to store
+  narrowed,  ///< t is the result, to be rounded to float32
+  rounded,   ///< t + e rounded to float32
+  pair,      ///< t and e
 };
 
 struct FusedStep {

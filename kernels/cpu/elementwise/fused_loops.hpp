@@ -61,8 +61,13 @@ inline Pair quotient(double a, double b) {
 // Infinities and NaN have no rest.
 inline double sane(double e) { return e == e ? e : 0.0; }
 
-// t + e rounded to float32: t is rounded to odd first, then nothing is lost by rounding twice. A zero becomes +0, a NaN
-// the positive one.
+// t rounded to float32. A zero becomes +0, a NaN the positive one.
+inline double round_double(double t) {
+  const double y = static_cast<double>(static_cast<float>(t)) + 0.0;
+  return y == y ? y : __builtin_nan("");
+}
+
+// t + e rounded to float32: t is rounded to odd first, then nothing is lost by rounding twice.
 inline double round_pair(double t, double e) {
   // Without branches, so that loops become vectors.
   std::int64_t bits = __builtin_bit_cast(std::int64_t, t);
@@ -71,19 +76,38 @@ inline double round_pair(double t, double e) {
   const std::int64_t up = t > 0 ? 1 : 0;
   const std::int64_t step = 1 - 2 * (rest_up ^ up);
   bits += step & -(inexact & ((bits & 1) ^ 1));
-  t = __builtin_bit_cast(double, bits);
-  const double y = static_cast<double>(static_cast<float>(t)) + 0.0;
-  return y == y ? y : __builtin_nan("");
+  return round_double(__builtin_bit_cast(double, bits));
 }
 
-// y = f(k) for a block, a pair, in the form that the step wants.
+// A block of pairs t + e rounded to float32 as if they were t. A rest, at most half a last bit of t, changes something
+// only where t lies halfway between two floats: false if one does, or if t is subnormal as a float.
+template <class F>
+inline bool round_without_rest(double* __restrict to, std::size_t n, F f) {
+  constexpr std::int64_t kBelow = (std::int64_t{1} << 29) - 1;  // bits of a double that a float lacks
+  constexpr std::int64_t kHalf = std::int64_t{1} << 28;
+  std::int64_t open = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    const Pair y = f(k);
+    const auto bits = __builtin_bit_cast(std::int64_t, y.t);
+    const bool halfway = (bits & kBelow) == kHalf || __builtin_fabs(y.t) < 0x1p-126;
+    open |= halfway && y.e != 0 ? 1 : 0;
+    to[k] = round_double(y.t);
+  }
+  return open == 0;
+}
+
+// y = f(k) for a block, a pair, in the form that the step wants. `to` is none of what f reads.
 template <class F>
 inline void finish(const FusedStep& s, double* __restrict to, std::size_t n, F f) {
   switch (s.result) {
     case FusedResult::exact:
       for (std::size_t k = 0; k < n; ++k) to[k] = f(k).t + 0.0;
       break;
+    case FusedResult::narrowed:
+      for (std::size_t k = 0; k < n; ++k) to[k] = round_double(f(k).t);
+      break;
     case FusedResult::rounded:
+      if (round_without_rest(to, n, f)) break;
       for (std::size_t k = 0; k < n; ++k) {
         const Pair y = f(k);
         to[k] = round_pair(y.t, sane(y.e));
@@ -276,8 +300,10 @@ inline bool settle(const FusedProgram& p, double t, double e, double v, double& 
   return true;
 }
 
-// The block's results as stored integers; false if one could not be decided.
-inline bool quantize(const FusedProgram& p, const double* t, std::int32_t* __restrict y, std::size_t n) {
+// The block's results as stored integers; false if one could not be decided. `rests` computes the rests, which few
+// blocks need.
+template <class F>
+inline bool quantize(const FusedProgram& p, const double* t, std::int32_t* __restrict y, std::size_t n, F rests) {
   const double inverse = p.inverse;
   const double lo = p.lo - p.zero;
   const double hi = p.hi - p.zero;
@@ -296,6 +322,7 @@ inline bool quantize(const FusedProgram& p, const double* t, std::int32_t* __res
     y[k] = static_cast<std::int32_t>(z + zero);
   }
   if (open == 0) return true;
+  rests();
   const double* e = t + kBlock;
   for (std::size_t k = 0; k < n; ++k) {
     if (t[k] != t[k]) return false;
@@ -332,6 +359,14 @@ bool HALFEVEN_FUSED(const FusedProgram& p, const std::byte* const* in, std::byte
     const FusedAddress& at = p.steps[s].address;
     if (p.steps[s].invariant && at.kind == FusedAddress::Kind::periodic) periodic = greatest(periodic, at.period);
   }
+  // The last step's rest is computed where it is looked at.
+  FusedStep last_step{};
+  bool lazy = false;
+  if (p.step_count > 0) {
+    last_step = p.steps[p.step_count - 1];
+    lazy = !last_step.invariant && last_step.to == p.result && last_step.result == FusedResult::pair;
+    if (lazy) last_step.result = FusedResult::exact;
+  }
   if (periodic > 1 && periodic <= kBlock) block = kBlock / periodic * periodic;
   std::size_t ready = 0;  // invariant steps are done for so many elements ...
   std::size_t seen = 0;   // ... from this one on
@@ -350,13 +385,17 @@ bool HALFEVEN_FUSED(const FusedProgram& p, const std::byte* const* in, std::byte
       ready = crosses ? 0 : n;
       seen = i;
     }
-    for (; s < p.step_count; ++s) run_step(p.steps[s], in, regs, i, n);
+    for (; s < p.step_count - (lazy ? 1 : 0); ++s) run_step(p.steps[s], in, regs, i, n);
+    if (lazy) run_step(last_step, in, regs, i, n);
     const double* t = regs + p.result * (2 * kBlock);
     if (p.type == FusedType::f32) {
       float* to = reinterpret_cast<float*>(out) + i;
       for (std::size_t k = 0; k < n; ++k) to[k] = static_cast<float>(t[k]);
     } else {
-      if (!quantize(p, t, y, n)) return false;
+      const auto rests = [&] {
+        if (lazy) run_step(p.steps[p.step_count - 1], in, regs, i, n);
+      };
+      if (!quantize(p, t, y, n, rests)) return false;
       switch (p.type) {
         case FusedType::u8: narrow(y, reinterpret_cast<std::uint8_t*>(out) + i, n); break;
         case FusedType::u16: narrow(y, reinterpret_cast<std::uint16_t*>(out) + i, n); break;
