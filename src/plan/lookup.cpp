@@ -1,6 +1,8 @@
 // Tables: the Table operator, and groups whose result an 8-bit code decides, alone or together with its channel.
 #include "cpu/elementwise/lookup.hpp"
 
+#include <algorithm>
+
 #include "ops/common.hpp"
 #include "plan/linear_table.hpp"
 #include "plan/program.hpp"
@@ -98,6 +100,37 @@ class ChannelLookupKernel final : public Kernel {
   }
 };
 
+// The same, computed.
+class ChannelLinesKernel final : public Kernel {
+ public:
+  kernels::ChannelLines lines;
+  std::size_t input = 0;
+  std::int64_t size = 0;
+
+  void run(const Buffers& b, const ParallelFor& parallel) const override {
+    parallel((size + 63) / 64, [&](std::int64_t first, std::int64_t last) {
+      kernels::channel_lines_avx512(lines, reinterpret_cast<const std::uint8_t*>(b.in[input]),
+                                    reinterpret_cast<std::uint8_t*>(b.out[0]), static_cast<std::size_t>(first * 64),
+                                    static_cast<std::size_t>(std::min(last * 64, size)));
+    });
+  }
+};
+
+// The stored zero point of the DequantizeLinear that reads the body's input, where a function of its value may bend.
+std::int32_t zero_code(const Site& site, const ir::Graph& body, std::size_t input) {
+  const DType type = site.dtype(site.node.inputs[input]);
+  const std::int32_t bias = type == DType::int8 ? 128 : 0;
+  for (const ir::Node& n : body.nodes) {
+    if (n.op_type != "DequantizeLinear" || n.inputs[0] != body.inputs[input]) continue;
+    if (n.inputs.size() < 3 || !n.inputs[2].present()) return bias;
+    const auto at = std::find(body.inputs.begin(), body.inputs.end(), n.inputs[2]);
+    if (at == body.inputs.end()) return bias;
+    const Tensor* zero = site.constant(site.node.inputs[static_cast<std::size_t>(at - body.inputs.begin())]);
+    return bias + (zero == nullptr ? 0 : static_cast<std::int32_t>(ops::integers(*zero)[0]));
+  }
+  return bias;
+}
+
 kernels::LookupFunction lookup_for(const Site& site) {
   return site.isa >= Isa::avx512 ? kernels::lookup_avx512 : kernels::lookup_portable;
 }
@@ -184,13 +217,28 @@ Offer make_codes(const Site& site) {
       for (std::size_t q = 0; q < 256; ++q) kernel->table.push_back(entries[q * channels + c]);
     }
     const Shape& shape = site.shape(id);
-    kernel->input = code->input;
-    kernel->channels = code->channels;
-    kernel->size = elements(shape);
-    kernel->function = lookup_for(site);
-    if (layout == Layout::plain && kernel->size > 0) kernel->pixels = kernel->size / shape[0] / shape[1];
-    made = std::move(kernel);
-    made->note = "a table for each of " + std::to_string(channels) + " channels";
+    std::optional<kernels::ChannelLines> lines;
+    if (layout == Layout::channels_last && site.isa >= Isa::avx512) {
+      const std::span bytes(reinterpret_cast<const std::uint8_t*>(kernel->table.data()), kernel->table.size());
+      lines = find_channel_lines(bytes, zero_code(site, body.graph, code->input));
+    }
+    if (lines) {
+      auto linear = std::make_unique<ChannelLinesKernel>();
+      linear->lines = std::move(*lines);
+      linear->input = code->input;
+      linear->size = elements(shape);
+      made = std::move(linear);
+      made->in_place = true;
+      made->note = "lines for each of " + std::to_string(channels) + " channels, all 256 results compared with a table";
+    } else {
+      kernel->input = code->input;
+      kernel->channels = code->channels;
+      kernel->size = elements(shape);
+      kernel->function = lookup_for(site);
+      if (layout == Layout::plain && kernel->size > 0) kernel->pixels = kernel->size / shape[0] / shape[1];
+      made = std::move(kernel);
+      made->note = "a table for each of " + std::to_string(channels) + " channels";
+    }
   } else {
     if (entry != 1 && entry != 2 && entry != 4) return refuse("has results of another size");
     auto kernel = std::make_unique<LookupKernel>();

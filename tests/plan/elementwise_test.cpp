@@ -211,6 +211,46 @@ TEST(Elementwise, SumsNextToTies) {
   EXPECT_EQ(tally.references, 0U);
 }
 
+// Functions of a code and its channel: lines, lines with a bend at the zero point, and what is neither.
+TEST(Elementwise, FunctionsByChannel) {
+  constexpr std::uint64_t kSeed = 20261201;
+  Draw d(kSeed);
+  Tally tally;
+  for (std::size_t round = 0; round < effort(60, 12); ++round) {
+    SmallGraph g;
+    const auto channels = d.pick<std::int64_t>({2, 3, 16, 24, 65, 96, 256});
+    const Shape shape{d.pick<std::int64_t>({1, 2}), channels, d.pick<std::int64_t>({1, 3, 8}), 7};
+    const DType t = d.pick({DType::uint8, DType::int8});
+    g.inputs.push_back({"x", {t, shape, d.codes(t, count_of(shape))}});
+    g.nodes.push_back({"MaxPool", {"x"}, "q", {}, {{"kernel_shape", {1, 1}}}, {}, {}});  // leaves channels last
+    g.constants.push_back({"s", {DType::float32, {}, {d.scale()}}});
+    g.constants.push_back({"z", {t, {}, d.codes(t, 1)}});
+    g.nodes.push_back({"DequantizeLinear", {"q", "s", "z"}, "f", {}, {}, {}, {}});
+    const auto parameters = [&](const std::string& name, bool positive) {
+      std::vector<double> v = d.floats(channels);
+      for (double& w : v) w = positive ? std::fabs(w) + 0.125 : w;
+      g.constants.push_back({name, {DType::float32, {channels}, v}});
+    };
+    if (d.chance(2)) {
+      g.constants.push_back({"slope", {DType::float32, {channels, 1, 1}, d.floats(channels)}});
+      g.nodes.push_back({"PRelu", {"f", "slope"}, "r", {}, {}, {}, {}});
+    } else {
+      for (const char* name : {"w", "b", "m"}) parameters(name, false);
+      parameters("v", true);
+      g.nodes.push_back({"BatchNormalization", {"f", "w", "b", "m", "v"}, "r", {}, {}, {}, {}});
+      if (d.chance(3)) g.nodes.push_back({"Abs", {"r"}, "a", {}, {}, {}, {}});
+    }
+    const DType u = d.pick({DType::uint8, DType::int8});
+    g.constants.push_back({"ys", {DType::float32, {}, {d.scale() * d.pick({1.0, 0.25, 4.0})}}});
+    g.constants.push_back({"yz", {u, {}, d.codes(u, 1)}});
+    g.nodes.push_back({"QuantizeLinear", {g.nodes.back().output, "ys", "yz"}, "y", {}, {}, {}, {}});
+    g.outputs = {"y"};
+    compare_engine(g, "seed " + std::to_string(kSeed) + ", round " + std::to_string(round), tally);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(tally.references, 0U);
+}
+
 // A sum halfway between two floats but for a rest that no double holds: the rest decides what others read.
 TEST(Elementwise, RestsDecideHalfwaySums) {
   SmallGraph g;

@@ -1,5 +1,6 @@
 #ifdef __AVX512F__
 #include "cpu/elementwise/binary.hpp"
+#include "cpu/elementwise/quarters_avx512.hpp"
 #include "cpu/requantize_avx512.hpp"
 
 namespace halfeven::kernels {
@@ -70,14 +71,6 @@ __m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, 
   return __builtin_expect(near != 0, 0) ? fixed(q, 0, near, a, b, second, y) : y;
 }
 
-// Of every four bytes the one numbered `k`, as floats.
-template <int k>
-[[gnu::always_inline]] inline __m512 floats(__m512i bytes) {
-  const __m512i order =
-      _mm512_broadcast_i32x4(_mm_setr_epi8(k, -1, -1, -1, 4 + k, -1, -1, -1, 8 + k, -1, -1, -1, 12 + k, -1, -1, -1));
-  return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(bytes, order));
-}
-
 // Those of 64 elements that FixedSum leaves open. Out of the way of the loop.
 [[gnu::noinline, gnu::cold]] void settle(const BinaryOperands& in, const Requantize& q, const __m512i (&words)[4],
                                          __m512i a_bytes, __m512i b_bytes, std::uint8_t* out) {
@@ -97,27 +90,22 @@ template <int k>
 // Elements of [first, last) in whole vectors of 64, in FixedSum's form; returns where it ends.
 std::size_t add_fixed(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::size_t first,
                       std::size_t last) {
-  constexpr __mmask32 kOdd = 0xAAAAAAAA;
   const __m512 ratio = _mm512_set1_ps(in.fixed.ratio);
   const __m512 ratio2 = _mm512_set1_ps(in.fixed.ratio2);
   const __m512 offset = _mm512_set1_ps(in.fixed.offset);
   const __m512i safe = _mm512_set1_epi32(in.fixed.safe_bits);
   const __m512i lo = _mm512_set1_epi8(static_cast<char>(q.lo));
   const __m512i hi = _mm512_set1_epi8(static_cast<char>(q.hi));
-  // Each 128 bits hold bytes 0 and 2 of every four, then 1 and 3.
-  const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
   for (; first + 64 <= last; first += 64) {
     const __m512i a = _mm512_loadu_si512(in.a + first);
     const __m512i b = _mm512_loadu_si512(in.b + first);
-    const auto word = [&](__m512 x, __m512 y) __attribute__((always_inline)) {
-      return _mm512_cvtps_epi32(_mm512_fmadd_ps(x, ratio, _mm512_fmadd_ps(y, ratio2, offset)));
+    const auto word = [&](__m512i x, __m512i y) __attribute__((always_inline)) {
+      const __m512 rest = _mm512_fmadd_ps(_mm512_cvtepi32_ps(y), ratio2, offset);
+      return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(x), ratio, rest));
     };
-    const __m512i words[4] = {word(floats<0>(a), floats<0>(b)), word(floats<1>(a), floats<1>(b)),
-                              word(floats<2>(a), floats<2>(b)), word(floats<3>(a), floats<3>(b))};
-    const __m512i even = _mm512_mask_mov_epi16(_mm512_srli_epi32(words[0], 16), kOdd, words[2]);
-    const __m512i odd = _mm512_mask_mov_epi16(_mm512_srli_epi32(words[1], 16), kOdd, words[3]);
-    const __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(even, odd), lo), hi);
-    _mm512_storeu_si512(out + first, _mm512_shuffle_epi8(bytes, order));
+    const __m512i words[4] = {word(quarter<0>(a), quarter<0>(b)), word(quarter<1>(a), quarter<1>(b)),
+                              word(quarter<2>(a), quarter<2>(b)), word(quarter<3>(a), quarter<3>(b))};
+    _mm512_storeu_si512(out + first, join_quarters(words, lo, hi));
     const __m512i least = _mm512_min_epu16(_mm512_min_epu16(words[0], words[1]), _mm512_min_epu16(words[2], words[3]));
     if (__builtin_expect(_mm512_testn_epi32_mask(least, safe) != 0, 0)) settle(in, q, words, a, b, out + first);
   }
