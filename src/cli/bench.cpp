@@ -161,29 +161,20 @@ int bench(const BenchArguments& arguments) {
 
 }  // namespace
 
-Command add_bench(CLI::App& app) {
+Command add_bench(CommandLine& line) {
   auto arguments = std::make_shared<BenchArguments>();
   BenchArguments& a = *arguments;
-  CLI::App* command = app.add_subcommand("bench", "Time a model on the CPU engine, warm, in this process");
-  command->add_option("MODEL", a.model, "ONNX file")->required();
-  command->add_option("-i,--input", a.inputs.files, ".npy, .npz or .pb; inputs without a file are zeros")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--shape", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224")
-      ->type_name("NAME=DIMS")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  add_engine_options(command, a.engine);
-  command->add_option("--runs", a.runs, "timed runs (default 20)")->type_name("N");
-  command->add_flag("--profile", a.profile, "time every step of one more run");
-  command->add_flag("--plain-rounding", a.plain_rounding,
-                    "measure what exactness costs: convolutions round without checks, results may be wrong");
-  command->add_option("--trace", a.trace, "write a trace of one more run for chrome://tracing or Perfetto")
-      ->type_name("FILE");
-  command->add_flag("--json", a.json, "print JSON");
+  Options options = line.add("bench", "Time a model on the CPU engine, warm, in this process");
+  options.operand("MODEL", a.model, "ONNX file");
+  options.list("-i,--input", "[NAME=]FILE", a.inputs.files, ".npy, .npz or .pb; inputs without a file are zeros");
+  options.list("--shape", "NAME=DIMS", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224");
+  add_engine_options(options, a.engine);
+  options.option("--runs", "N", a.runs, "timed runs (default 20)");
+  options.flag("--profile", a.profile, "time every step of one more run");
+  options.flag("--plain-rounding", a.plain_rounding,
+               "measure what exactness costs: convolutions round without checks, results may be wrong");
+  options.option("--trace", "FILE", a.trace, "write a trace of one more run for chrome://tracing or Perfetto");
+  options.flag("--json", a.json, "print JSON");
   return [arguments] { return bench(*arguments); };
 }
 

@@ -1,18 +1,19 @@
 // The subcommands. Each adds itself to the command line and runs when it was chosen; what it returns is the exit code.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+#include "cli/options.hpp"
 
 namespace halfeven::cli {
 
 using Command = std::function<int()>;
 
-Command add_run(CLI::App& app);
-Command add_inspect(CLI::App& app);
-Command add_fuse(CLI::App& app);
-Command add_verify(CLI::App& app);
-Command add_plan(CLI::App& app);
-Command add_bench(CLI::App& app);
+Command add_run(CommandLine& line);
+Command add_inspect(CommandLine& line);
+Command add_fuse(CommandLine& line);
+Command add_verify(CommandLine& line);
+Command add_plan(CommandLine& line);
+Command add_bench(CommandLine& line);
 
 }  // namespace halfeven::cli

@@ -7,18 +7,11 @@
 
 namespace halfeven::cli {
 
-void add_engine_options(CLI::App* command, EngineOptions& options) {
-  command
-      ->add_option("--isa", options.isa,
-                   "kernels for sse2, avx2, avx512, vnni or amx (default: the best that the processor has)")
-      ->type_name("NAME");
-  command->add_option("--kernel", options.kernels, "take this one where it serves; may be given several times")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--threads", options.threads, "0 (default): as many as the machine has; changes no bit")
-      ->type_name("N");
+void add_engine_options(Options& options, EngineOptions& engine) {
+  options.option("--isa", "NAME", engine.isa,
+                 "kernels for sse2, avx2, avx512, vnni or amx (default: the best that the processor has)");
+  options.list("--kernel", "NAME", engine.kernels, "take this one where it serves; may be given several times");
+  options.option("--threads", "N", engine.threads, "0 (default): as many as the machine has; changes no bit");
 }
 
 CompileOptions compile_options(const EngineOptions& options) {

@@ -6,7 +6,7 @@
 
 #include <halfeven/executable.hpp>
 
-#include "cli/commands.hpp"
+#include "cli/options.hpp"
 
 namespace halfeven::cli {
 
@@ -17,7 +17,7 @@ struct EngineOptions {
 };
 
 /// --isa, --kernel and --threads.
-void add_engine_options(CLI::App* command, EngineOptions& options);
+void add_engine_options(Options& options, EngineOptions& engine);
 
 /// The options for compile(). Throws Error{usage} for a negative number of threads.
 CompileOptions compile_options(const EngineOptions& options);

@@ -196,17 +196,16 @@ int run_fuse(const FuseArguments& arguments) {
 
 }  // namespace
 
-Command add_fuse(CLI::App& app) {
+Command add_fuse(CommandLine& line) {
   auto arguments = std::make_shared<FuseArguments>();
-  CLI::App* command = app.add_subcommand("fuse", "Turn a QDQ model into integer operators; no result changes");
-  command->add_option("MODEL", arguments->model, "ONNX file");
-  command->add_option("-o,--output", arguments->output, "ONNX file to write; without it nothing is written")
-      ->type_name("FUSED.onnx");
-  command->add_option("--passes", arguments->passes, "the passes to run, each with what it needs; default: all")
-      ->type_name("NAME,NAME,...");
-  command->add_flag("--explain", arguments->explain, "say what each pass did or refused, where and why");
-  command->add_flag("--json", arguments->json, "print JSON");
-  command->add_flag("--list-passes", arguments->list_passes, "print the names of the passes, and run none");
+  FuseArguments& a = *arguments;
+  Options options = line.add("fuse", "Turn a QDQ model into integer operators; no result changes");
+  options.operand("MODEL", a.model, "ONNX file", false);
+  options.option("-o,--output", "FUSED.onnx", a.output, "ONNX file to write; without it nothing is written");
+  options.option("--passes", "NAME,NAME,...", a.passes, "the passes to run, each with what it needs; default: all");
+  options.flag("--explain", a.explain, "say what each pass did or refused, where and why");
+  options.flag("--json", a.json, "print JSON");
+  options.flag("--list-passes", a.list_passes, "print the names of the passes, and run none");
   return [arguments] { return run_fuse(*arguments); };
 }
 

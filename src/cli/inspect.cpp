@@ -163,17 +163,14 @@ int inspect(const InspectArguments& arguments) {
 
 }  // namespace
 
-Command add_inspect(CLI::App& app) {
+Command add_inspect(CommandLine& line) {
   auto arguments = std::make_shared<InspectArguments>();
-  CLI::App* command = app.add_subcommand("inspect", "Say what a model consists of");
-  command->add_option("MODEL", arguments->model, "ONNX file")->required();
-  command->add_flag("--nodes", arguments->nodes, "print the graph too, a node a line");
-  command->add_flag("--json", arguments->json, "print JSON");
-  command->add_option("--shape", arguments->shapes, "shape of an input, for counting multiply-adds")
-      ->type_name("NAME=1x3x224x224")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
+  InspectArguments& a = *arguments;
+  Options options = line.add("inspect", "Say what a model consists of");
+  options.operand("MODEL", a.model, "ONNX file");
+  options.flag("--nodes", a.nodes, "print the graph too, a node a line");
+  options.flag("--json", a.json, "print JSON");
+  options.list("--shape", "NAME=1x3x224x224", a.shapes, "shape of an input, for counting multiply-adds");
   return [arguments] { return inspect(*arguments); };
 }
 

@@ -45,24 +45,15 @@ void open_standard_streams() {
 }
 
 int run_command(int argc, char** argv) {
-  CLI::App app("halfeven runs quantized ONNX networks so that every bit of the result is defined.", "halfeven");
-  app.set_version_flag("--version", fmt::format("halfeven {}", halfeven::version()));
-  app.footer(std::string(kExamples));
-  app.require_subcommand(1);
-  const std::map<std::string, halfeven::cli::Command> commands{
-      {"run", halfeven::cli::add_run(app)},   {"inspect", halfeven::cli::add_inspect(app)},
-      {"fuse", halfeven::cli::add_fuse(app)}, {"verify", halfeven::cli::add_verify(app)},
-      {"plan", halfeven::cli::add_plan(app)}, {"bench", halfeven::cli::add_bench(app)},
+  using namespace halfeven::cli;
+  CommandLine line("halfeven", "halfeven runs quantized ONNX networks so that every bit of the result is defined.",
+                   fmt::format("halfeven {}", halfeven::version()), std::string(kExamples));
+  const std::map<std::string, Command> commands{
+      {"run", add_run(line)},       {"inspect", add_inspect(line)}, {"fuse", add_fuse(line)},
+      {"verify", add_verify(line)}, {"plan", add_plan(line)},       {"bench", add_bench(line)},
   };
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& request) {  // --help, --version
-    app.exit(request);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return fail(ErrorCode::usage, fmt::format("{} (see halfeven --help)", error.what()));
-  }
-  return commands.at(app.get_subcommands().front()->get_name())();
+  const std::string chosen = line.parse(argc, argv);
+  return chosen.empty() ? 0 : commands.at(chosen)();
 }
 
 }  // namespace

@@ -116,19 +116,15 @@ int plan(const PlanArguments& arguments) {
 
 }  // namespace
 
-Command add_plan(CLI::App& app) {
+Command add_plan(CommandLine& line) {
   auto arguments = std::make_shared<PlanArguments>();
   PlanArguments& a = *arguments;
-  CLI::App* command = app.add_subcommand("plan", "Show which kernel computes what, in which memory, and why");
-  command->add_option("MODEL", a.model, "ONNX file");
-  command->add_option("--shape", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224")
-      ->type_name("NAME=DIMS")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  add_engine_options(command, a.engine);
-  command->add_flag("--kernels", a.kernels, "list the kernels instead");
-  command->add_flag("--json", a.json, "print JSON");
+  Options options = line.add("plan", "Show which kernel computes what, in which memory, and why");
+  options.operand("MODEL", a.model, "ONNX file", false);
+  options.list("--shape", "NAME=DIMS", a.shapes, "of an input whose dimensions are open: NAME=1x3x224x224");
+  add_engine_options(options, a.engine);
+  options.flag("--kernels", a.kernels, "list the kernels instead");
+  options.flag("--json", a.json, "print JSON");
   return [arguments] { return plan(*arguments); };
 }
 

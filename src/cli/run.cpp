@@ -256,61 +256,35 @@ int run(const RunArguments& arguments) {
 
 }  // namespace
 
-Command add_run(CLI::App& app) {
+Command add_run(CommandLine& line) {
   auto arguments = std::make_shared<RunArguments>();
   RunArguments& a = *arguments;
-  CLI::App* command = app.add_subcommand("run", "Run a model on given inputs");
-  command->add_option("MODEL", a.model, "ONNX file")->required();
-  // One value each time, or the list would swallow MODEL.
-  command->add_option("-i,--input", a.inputs.files, ".npy, .npz or .pb; without NAME the next free input")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("-o,--output-dir", a.output_dir, "write output_0.npy, output_1.npy ... here")->type_name("DIR");
-  command->add_option("--contract", a.contract, "how results are rounded (default exact)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"exact", "onnx-float32"}));
-  command
-      ->add_option(
-          "--backend", a.backend,
-          "auto (default): integer kernels where there are any, else the interpreter; cpu; reference: the interpreter")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"auto", "reference", "cpu"}));
-  add_engine_options(command, a.engine);
-  command->add_flag("--json", a.json, "print JSON instead of a table");
-  command->add_option("--dump-hashes", a.hash_file, "write type, shape and hash of every computed tensor as JSON")
-      ->type_name("FILE");
-  command->add_flag(
-      "--check", a.check,
-      "run again on the interpreter, on one thread (a different bit: exit code 1), and by the other contract");
+  Options options = line.add("run", "Run a model on given inputs");
+  options.operand("MODEL", a.model, "ONNX file");
+  options.list("-i,--input", "[NAME=]FILE", a.inputs.files, ".npy, .npz or .pb; without NAME the next free input");
+  options.option("-o,--output-dir", "DIR", a.output_dir, "write output_0.npy, output_1.npy ... here");
+  options.option("--contract", "NAME", a.contract, "how results are rounded (default exact)",
+                 {"exact", "onnx-float32"});
+  options.option(
+      "--backend", "NAME", a.backend,
+      "auto (default): integer kernels where there are any, else the interpreter; cpu; reference: the interpreter",
+      {"auto", "reference", "cpu"});
+  add_engine_options(options, a.engine);
+  options.flag("--json", a.json, "print JSON instead of a table");
+  options.option("--dump-hashes", "FILE", a.hash_file, "write type, shape and hash of every computed tensor as JSON");
+  options.flag("--check", a.check,
+               "run again on the interpreter, on one thread (a different bit: exit code 1), and by the other contract");
 
-  const std::string group = "Pictures (value = (x / 255 - mean) / std; uint8 inputs take x)";
-  command->add_option("--image", a.inputs.images, "PNG or JPEG; may be given several times, as --input")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all()
-      ->group(group);
-  command->add_option("--mean", a.mean, "one, or one per channel as the model takes them (default 0)")
-      ->type_name("A[,B,C]")
-      ->group(group);
-  command->add_option("--std", a.std, "likewise (default 1)")->type_name("A[,B,C]")->group(group);
-  command->add_option("--layout", a.layout, "order of dimensions (default nchw)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"nchw", "nhwc"}))
-      ->group(group);
-  command->add_option("--channels", a.channels, "what the model takes (default: gray for one channel, else rgb)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"rgb", "bgr", "gray"}))
-      ->group(group);
-  command->add_option("--resize", a.fit, "pad: keep the aspect, 0 at the right or bottom (default stretch)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"stretch", "pad"}))
-      ->group(group);
-  command->add_option("--size", a.size, "height and width where the model leaves them open")
-      ->type_name("HxW")
-      ->group(group);
+  options.heading("Pictures (value = (x / 255 - mean) / std; uint8 inputs take x)");
+  options.list("--image", "[NAME=]FILE", a.inputs.images, "PNG or JPEG; may be given several times, as --input");
+  options.option("--mean", "A[,B,C]", a.mean, "one, or one per channel as the model takes them (default 0)");
+  options.option("--std", "A[,B,C]", a.std, "likewise (default 1)");
+  options.option("--layout", "NAME", a.layout, "order of dimensions (default nchw)", {"nchw", "nhwc"});
+  options.option("--channels", "NAME", a.channels, "what the model takes (default: gray for one channel, else rgb)",
+                 {"rgb", "bgr", "gray"});
+  options.option("--resize", "NAME", a.fit, "pad: keep the aspect, 0 at the right or bottom (default stretch)",
+                 {"stretch", "pad"});
+  options.option("--size", "HxW", a.size, "height and width where the model leaves them open");
   return [arguments] { return run(*arguments); };
 }
 

@@ -127,43 +127,23 @@ int verify_model(const VerifyArguments& arguments) {
 
 }  // namespace
 
-Command add_verify(CLI::App& app) {
+Command add_verify(CommandLine& line) {
   auto arguments = std::make_shared<VerifyArguments>();
   VerifyArguments& a = *arguments;
-  CLI::App* command = app.add_subcommand("verify", "Prove that the passes change no bit, and compare the contracts");
-  command->add_option("MODEL", a.model, "ONNX file")->required();
-  command->add_option("-i,--input", a.inputs.files, ".npy, .npz or .pb; without NAME the next free input")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--image", a.inputs.images, "PNG or JPEG, scaled to 0 .. 1")
-      ->type_name("[NAME=]FILE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command
-      ->add_option("--random", a.random,
-                   "so many sets of random inputs, ties and saturation among them (default 2, "
-                   "with given inputs 0)")
-      ->type_name("N");
-  command->add_option("--seed", a.seed, "of the random inputs (default 0)")->type_name("S");
-  command->add_option("--shape", a.shapes, "of a random input whose shape the model leaves open")
-      ->type_name("NAME=1x3x48x192")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--passes", a.passes, "comma-separated (default: all)")->type_name("TEXT");
-  command->add_option("--isa", a.isa, "check the kernels of this instruction set only (default: all that there are)")
-      ->type_name("NAME");
-  command->add_option("--kernel", a.kernels, "take this one where it serves; may be given several times")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command->add_option("--threads", a.threads, "0 (default): as many as the machine has; changes no bit")
-      ->type_name("N");
-  command->add_flag("--json", a.json, "print JSON instead of text, with every differing element");
+  Options options = line.add("verify", "Prove that the passes change no bit, and compare the contracts");
+  options.operand("MODEL", a.model, "ONNX file");
+  options.list("-i,--input", "[NAME=]FILE", a.inputs.files, ".npy, .npz or .pb; without NAME the next free input");
+  options.list("--image", "[NAME=]FILE", a.inputs.images, "PNG or JPEG, scaled to 0 .. 1");
+  options.option("--random", "N", a.random,
+                 "so many sets of random inputs, ties and saturation among them (default 2, with given inputs 0)");
+  options.option("--seed", "S", a.seed, "of the random inputs (default 0)");
+  options.list("--shape", "NAME=1x3x48x192", a.shapes, "of a random input whose shape the model leaves open");
+  options.option("--passes", "TEXT", a.passes, "comma-separated (default: all)");
+  options.option("--isa", "NAME", a.isa,
+                 "check the kernels of this instruction set only (default: all that there are)");
+  options.list("--kernel", "NAME", a.kernels, "take this one where it serves; may be given several times");
+  options.option("--threads", "N", a.threads, "0 (default): as many as the machine has; changes no bit");
+  options.flag("--json", a.json, "print JSON instead of text, with every differing element");
   return [arguments] { return verify_model(*arguments); };
 }
 
