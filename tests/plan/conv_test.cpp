@@ -128,6 +128,64 @@ TEST(Conv, DepthwiseAnyZeroPoint) { check(20261216, {.any_zero_point = true, .de
 TEST(Conv, DepthwiseWideImages) { check(20261217, {.wide_image = true, .depthwise = true}, 40, 4); }
 TEST(Conv, ManyChannels) { check(20261218, {.many_channels = true}, 20, 2); }
 
+struct Corner {
+  std::int64_t batch, channels, size, out_channels, kernel, stride, groups;
+};
+
+properties::SmallGraph conv_at(Draw& d, const Corner& c, DType xt, DType wt) {
+  properties::SmallGraph g;
+  const auto number = [](DType t, double v) { return properties::SmallTensor{t, {}, {v}}; };
+  const Shape xs{c.batch, c.channels, c.size, c.size};
+  const Shape ws{c.out_channels, c.channels / c.groups, c.kernel, c.kernel};
+  g.inputs.push_back({"x", {xt, xs, d.codes(xt, count_of(xs))}});
+  g.constants.push_back({"w", {wt, ws, d.codes(wt, count_of(ws))}});
+  g.constants.push_back({"xs", number(DType::float32, d.scale())});
+  g.constants.push_back({"xz", number(xt, d.codes(xt, 1)[0])});
+  std::vector<double> scales;
+  for (std::int64_t i = 0; i < c.out_channels; ++i) scales.push_back(d.scale());
+  g.constants.push_back({"ws", {DType::float32, {c.out_channels}, scales}});
+  const std::vector<double> middle(scales.size(), wt == DType::uint8 ? 128 : 0);
+  g.constants.push_back({"wz", {wt, {c.out_channels}, middle}});
+  const double depth = std::sqrt(static_cast<double>(count_of(ws) / c.out_channels));
+  g.constants.push_back(
+      {"ys", number(DType::float32, static_cast<double>(static_cast<float>(d.scale() * 30 * depth)))});
+  g.constants.push_back({"yz", number(xt, d.codes(xt, 1)[0])});
+  g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});
+  g.nodes.push_back({"DequantizeLinear", {"w", "ws", "wz"}, "wd", {{"axis", 0}}, {}, {}, {}});
+  g.nodes.push_back({"Conv",
+                     {"xd", "wd"},
+                     "y",
+                     {{"group", c.groups}},
+                     {{"strides", {c.stride, c.stride}}, {"pads", {1, 0, 0, 1}}},
+                     {},
+                     {}});
+  g.nodes.push_back({"QuantizeLinear", {"y", "ys", "yz"}, "q", {}, {}, {}, {}});
+  g.outputs = {"q"};
+  return g;
+}
+
+// Every pair of types at the corners of the shapes, on one to four threads.
+TEST(Conv, Corners) {
+  constexpr std::uint64_t kSeed = 20261202;
+  Draw d(kSeed);
+  const Corner corners[] = {
+      {1, 1000, 1, 1000, 1, 1, 1}, {2, 3, 1, 17, 1, 1, 1},         {1, 17, 5, 1, 3, 4, 1},    // strides beyond
+      {1, 1, 7, 3, 1, 3, 1},       {0, 3, 5, 17, 3, 1, 1},                                    // an empty batch
+      {1, 3, 3, 1000, 3, 1, 1},    {1, 1000, 2, 3, 2, 5, 1},       {0, 17, 3, 17, 3, 1, 17},  // depthwise
+      {3, 17, 1, 17, 1, 2, 17},    {1, 1000, 3, 1000, 3, 2, 1000}, {1, 1, 1, 1, 1, 1, 1},    {1, 51, 9, 17, 3, 2, 17}};
+  for (const Corner& c : corners) {
+    for (const DType xt : {DType::uint8, DType::int8}) {
+      for (const DType wt : {DType::uint8, DType::int8}) {
+        const std::size_t kernels = compare_small(
+            conv_at(d, c, xt, wt), "seed " + std::to_string(kSeed) + ", " + std::to_string(c.channels) + " channels",
+            "conv.", {1, 2, 3, 4});
+        if (HasFailure()) return;
+        EXPECT_TRUE(kernels > 0 || c.batch == 0) << c.channels << " x " << c.size << " to " << c.out_channels;
+      }
+    }
+  }
+}
+
 // Channels are read in fours: where these are not whole, the caller's memory, and every view of it, is copied first.
 TEST(Conv, ReadsNothingBehindTheCallersMemory) {
   for (const bool viewed : {false, true}) {
