@@ -383,9 +383,53 @@ Real pow(const Real& x, const Real& y) {
   return x_sign < 0 && odd ? -magnitude : magnitude;
 }
 
+namespace {
+
+// What the form of the formula tells of the sign: no interval keeps exp(-1e38) from zero.
+std::optional<int> sign_by_form(const Real& x) {
+  if (x.is_rational()) return x.rational().sign();
+  if (x.is_nan() || x.is_infinite()) return std::nullopt;
+  const Formula& f = *x.formula();
+  const auto all_alike = [&]() -> std::optional<int> {  // in a sum
+    std::optional<int> common;
+    for (const Real& a : f.args) {
+      const auto s = sign_by_form(a);
+      if (!s || (common && *s != *common)) return std::nullopt;
+      common = s;
+    }
+    return common;
+  };
+  switch (f.op) {
+    case Op::exp:
+    case Op::sigmoid:
+    case Op::softplus:
+    case Op::pi: return 1;
+    case Op::add:
+    case Op::sum: return all_alike();
+    case Op::neg:
+    case Op::sqrt:
+    case Op::erf:
+    case Op::tanh:
+    case Op::atan: {
+      const auto s = sign_by_form(f.args[0]);
+      return s && f.op == Op::neg ? -*s : s;
+    }
+    case Op::mul:
+    case Op::div: {
+      const auto a = sign_by_form(f.args[0]);
+      const auto b = sign_by_form(f.args[1]);
+      return a && b ? std::optional(*a * *b) : std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
 int sign(const Real& x) {
   if (x.is_rational()) return x.rational().sign();
   if (x.is_infinite()) return x.negative() ? -1 : 1;
+  if (const auto s = sign_by_form(x)) return *s;
   return refine(x, [](const Interval& i) -> std::optional<int> {
     return i.sign() == 0 ? std::nullopt : std::optional(i.sign());
   });
