@@ -163,6 +163,13 @@ void all_windows(const PoolShape& s, std::uint8_t flip, const T* input, T* out, 
       std::int64_t c = 0;
       for (; c + 64 <= s.channels; c += 64) largest<64>(s, flip, image + c, to + c, y0, y1, x0, x1);
       for (; c + 16 <= s.channels; c += 16) largest<16>(s, flip, image + c, to + c, y0, y1, x0, x1);
+      if (c < s.channels && s.channels >= 16) {  // the last 16 once more
+        c = s.channels - 16;
+        largest<16>(s, flip, image + c, to + c, y0, y1, x0, x1);
+        continue;
+      }
+      for (; c + 8 <= s.channels; c += 8) largest<8>(s, flip, image + c, to + c, y0, y1, x0, x1);
+      for (; c + 2 <= s.channels; c += 2) largest<2>(s, flip, image + c, to + c, y0, y1, x0, x1);
       for (; c < s.channels; ++c) largest<1>(s, flip, image + c, to + c, y0, y1, x0, x1);
     }
   }
