@@ -172,6 +172,7 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
   }
   if (!interleaved)
     conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false, conv.rows ? 2 : 4);
+  if (conv.functions.order != nullptr) conv.functions.order(conv.weights.packed);
   conv.one_sum = p.wide && conv.functions.planes && fits_int32(rounding);
   conv.geometry = std::move(g);
   return conv;
