@@ -139,10 +139,19 @@ template <std::size_t B>
 }
 
 void finish(const FinishArgs& f) {
-  if (f.low_sums != nullptr || f.pixel_terms != nullptr) return finish_bytes(f);
+  if (f.low_sums != nullptr) return finish_bytes(f);
+  std::array<std::int32_t, 64> less;  // what zero points of weights take away
   for (std::int64_t m = 0; m < f.pixels; ++m) {
     auto* out = reinterpret_cast<std::uint8_t*>(f.out[m]);
-    requantize_row_avx2(*f.q, f.first_channel, f.sums + m * f.stride, f.channels, out);
+    const std::int32_t* sums = f.sums + m * f.stride;
+    if (f.pixel_terms != nullptr) {
+      const std::int32_t* zeros = f.weight_zeros + f.first_channel;
+      for (std::int64_t c = 0; c < f.channels; ++c) {
+        less[static_cast<std::size_t>(c)] = sums[c] - zeros[c] * f.pixel_terms[m];
+      }
+      sums = less.data();
+    }
+    requantize_row_avx2(*f.q, f.first_channel, sums, f.channels, out);
   }
 }
 
