@@ -159,7 +159,9 @@ void outputs(const Strip& s, std::int64_t ox) {
       });
     });
   }
-  emit<P, kWhole>(s, sums, ox);
+  __m256i results[P][2];  // a copy: what has an address does not stay in registers
+  unroll<P>([&](auto p) { unroll<2>([&](auto v) { results[p][v] = sums[p][v]; }); });
+  emit<P, kWhole>(s, results, ox);
 }
 
 // Any width of the kernel, stride and dilation.
