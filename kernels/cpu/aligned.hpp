@@ -26,6 +26,7 @@ class AlignedBytes {
   std::int8_t* data() { return storage_.data() + offset_; }
   const std::int8_t* data() const { return storage_.data() + offset_; }
   std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
 
  private:
   std::vector<std::int8_t> storage_;

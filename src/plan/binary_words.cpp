@@ -84,7 +84,9 @@ Offer make_binary_words(const Site& site) {
       std::make_unique<Requantization>(std::vector{ratio}, std::vector{Rational()}, second,
                                        std::vector{product ? kMost * kMost : kMost}, product ? 0.0 : kMost, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
-  kernel->function = site.isa >= Isa::avx512 ? kernels::binary_words_avx512 : kernels::binary_words_portable;
+  kernel->function = site.isa >= Isa::avx512
+                         ? kernels::binary_words_avx512
+                         : (site.isa >= Isa::avx2 ? kernels::binary_words_avx2 : kernels::binary_words_portable);
   kernel->in_place = true;
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);

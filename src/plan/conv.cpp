@@ -32,7 +32,8 @@ class ConvKernel final : public Kernel {
           part.weights.packed.size() + (part.weights.padding.size() + part.weights.lanes * 3) * sizeof(std::int32_t);
     }
     for (const auto* d : {&depthwise, &low_depthwise}) {
-      if (*d) bytes += (*d)->packed.size() + (*d)->weights.size() * 2 + (*d)->lane_start.size() * 12;
+      if (*d)
+        bytes += (*d)->packed.size() + (*d)->pairs.size() + (*d)->weights.size() * 2 + (*d)->lane_start.size() * 12;
     }
     return bytes;
   }
@@ -171,6 +172,7 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
   }
   if (!interleaved)
     conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false, conv.rows ? 2 : 4);
+  if (conv.functions.order != nullptr) conv.functions.order(conv.weights.packed);
   conv.one_sum = p.wide && conv.functions.planes && fits_int32(rounding);
   conv.geometry = std::move(g);
   return conv;
@@ -226,6 +228,7 @@ std::vector<kernels::Conv> make_phases(const Site& site, const ConvProblem& p, c
 
 void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, const ConvRounding& rounding) {
   const bool vectors = site.isa >= Isa::vnni;
+  const bool pairs = !vectors && site.isa >= Isa::avx2 && p.window.kernel[0] <= kernels::kMostDepthwiseHeight;
   const bool words = p.wide && vectors && p.window.kernel[0] <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
   const auto describe = [&](std::uint8_t padding) {
     kernels::Depthwise d;
@@ -240,15 +243,16 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
       for (std::int64_t c = 0; c < p.groups; ++c) d.weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0)));
     }
     d.start = rounding.start;
-    d.function = vectors ? kernels::depthwise_avx512_vnni : kernels::depthwise_portable;
+    d.function =
+        vectors ? kernels::depthwise_avx512_vnni : (pairs ? kernels::depthwise_avx2 : kernels::depthwise_portable);
     d.words = words;
     d.raw = p.wide && !words;
-    kernels::pack_depthwise(d);
+    pairs ? kernels::pack_depthwise_pairs(d) : kernels::pack_depthwise(d);
     return d;
   };
   const auto low_padding = static_cast<std::uint8_t>(p.zero);
   kernels::Depthwise d = describe(p.wide ? static_cast<std::uint8_t>(p.zero >> 8) : low_padding);
-  const auto lanes = kernels::depthwise_lanes(p.groups);
+  const auto lanes = pairs ? kernels::depthwise_pair_lanes(p.groups) : kernels::depthwise_lanes(p.groups);
   if (d.words) {
     const kernels::Requantize q = kernel.requantization->view(false);
     for (const std::int64_t channel : lanes) {

@@ -220,7 +220,9 @@ Offer make_dynamic_quantize(const Site& site) {
     kernel->shape.out_width = elements(site.shape(node.inputs[0]));
     kernel->bias = {0.0F};
   }
-  kernel->functions = site.isa >= Isa::avx512 ? kernels::dynamic_avx512() : kernels::dynamic_portable();
+  kernel->functions = site.isa >= Isa::avx512
+                          ? kernels::dynamic_avx512()
+                          : (site.isa >= Isa::avx2 ? kernels::dynamic_avx2() : kernels::dynamic_portable());
   kernel->scratch = static_cast<std::size_t>(2 * kSlots * kernel->lanes() + (group ? kernel->size() : 0)) * 4;
   kernel->node = ir::label(site.graph, node);
   kernel->tensor = site.graph.value(node.inputs[kernel->data]).name;

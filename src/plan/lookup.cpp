@@ -132,7 +132,8 @@ std::int32_t zero_code(const Site& site, const ir::Graph& body, std::size_t inpu
 }
 
 kernels::LookupFunction lookup_for(const Site& site) {
-  return site.isa >= Isa::avx512 ? kernels::lookup_avx512 : kernels::lookup_portable;
+  if (site.isa >= Isa::avx512) return kernels::lookup_avx512;
+  return site.isa >= Isa::avx2 ? kernels::lookup_avx2 : kernels::lookup_portable;
 }
 
 // By the stored byte: signed codes and entries are stored with 128 added.

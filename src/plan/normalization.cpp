@@ -240,8 +240,11 @@ Offer make_normalization(const Site& site) {
   n.exact = NormalizationBytesKernel::exact;
   n.context = kernel.get();
   if (!kernel->set_parameters()) return refuse("its scales are too far apart for float32");
-  const bool wide = site.isa >= Isa::avx512 && g.places.length <= 65000;  // sums that float32 holds
-  kernel->function = wide ? kernels::normalization_bytes_avx512 : kernels::normalization_bytes_portable;
+  kernel->function = kernels::normalization_bytes_portable;
+  if (site.isa >= Isa::avx2 && g.places.length <= 65000) {  // sums that float32 holds
+    kernel->function =
+        site.isa >= Isa::avx512 ? kernels::normalization_bytes_avx512 : kernels::normalization_bytes_avx2;
+  }
   kernel->rows = g.rows;
   kernel->note = "integer sums; float32 with a check, then double, then exact arithmetic";
   kernel->in_forms.resize(site.node.inputs.size());

@@ -58,8 +58,9 @@ Offer make_quantize(const Site& site) {
   kernel->q.zero += bias;
   kernel->q.lo = static_cast<std::int32_t>(integer_min(type)) + bias;
   kernel->q.hi = static_cast<std::int32_t>(integer_max(type)) + bias;
-  const bool wide = site.isa == Isa::avx512;
-  kernel->function = wide ? kernels::quantize_avx512 : kernels::quantize_portable;
+  kernel->function = site.isa >= Isa::avx512
+                         ? kernels::quantize_avx512
+                         : (site.isa >= Isa::avx2 ? kernels::quantize_avx2 : kernels::quantize_portable);
   kernel->size = elements(site.shape(node.outputs[0]));
   kernel->node = ir::label(site.graph, node);
   kernel->tensor = site.graph.value(node.inputs[0]).name;

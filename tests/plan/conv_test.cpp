@@ -16,18 +16,23 @@ struct Kind {
   bool any_zero_point = false;  // of u8 weights
   bool many_channels = false;
   bool depthwise = false;
+  bool edges = false;  // channels next to whole vectors, depths next to what is summed at once, small images
 };
 
 properties::SmallGraph draw_conv(Draw& d, const Kind& kind) {
   properties::SmallGraph g;
-  const std::int64_t groups = kind.depthwise ? d.pick<std::int64_t>({3, 17, 64, 80, 144})
-                                             : (kind.transposed ? 1 : d.pick<std::int64_t>({1, 1, 1, 2}));
+  const bool deep = kind.many_channels || kind.edges;
+  const std::int64_t groups = kind.depthwise && kind.edges ? d.pick<std::int64_t>({2, 5, 8, 9, 15, 16, 31, 33})
+                              : kind.depthwise             ? d.pick<std::int64_t>({3, 17, 64, 80, 144})
+                                                           : (kind.transposed ? 1 : d.pick<std::int64_t>({1, 1, 1, 2}));
   const std::int64_t channels = kind.depthwise       ? 1
+                                : kind.edges         ? d.pick<std::int64_t>({1, 4, 5, 60, 127, 512, 513, 600})
                                 : kind.many_channels ? d.pick<std::int64_t>({64, 129, 1000})
                                                      : d.pick<std::int64_t>({1, 3, 4, 7, 16, 33});
   const std::int64_t per_group = kind.depthwise       ? 1
                                  : kind.many_channels ? d.pick<std::int64_t>({48, 64, 100, 1000})
-                                                      : d.pick<std::int64_t>({1, 2, 16, 17, 40, 64, 70});
+                                 : kind.edges ? d.pick<std::int64_t>({1, 7, 9, 15, 17, 31, 32, 33, 47, 48, 49, 63, 65})
+                                              : d.pick<std::int64_t>({1, 2, 16, 17, 40, 64, 70});
   const std::size_t rank = kind.one_dimensional ? 1 : 2;
   Shape kernel;
   Shape size;
@@ -35,7 +40,9 @@ properties::SmallGraph draw_conv(Draw& d, const Kind& kind) {
   std::vector<std::int64_t> strides;
   std::vector<std::int64_t> dilations;
   for (std::size_t k = 0; k < rank; ++k) {
-    kernel.push_back(kind.many_channels ? d.pick<std::int64_t>({1, 1, 3}) : d.pick<std::int64_t>({1, 2, 3, 3, 5}));
+    kernel.push_back(kind.depthwise && kind.edges ? d.pick<std::int64_t>({1, 3, 5, 7, 17})
+                     : deep                       ? d.pick<std::int64_t>({1, 1, 3})
+                                                  : d.pick<std::int64_t>({1, 2, 3, 3, 5}));
     strides.push_back(d.pick<std::int64_t>({1, 1, 2, 3}));
     dilations.push_back(d.pick<std::int64_t>({1, 1, 1, 2}));
     pads[k] = static_cast<std::int64_t>(d.below(3));
@@ -46,7 +53,7 @@ properties::SmallGraph draw_conv(Draw& d, const Kind& kind) {
       pads[k] = std::min(pads[k], reach - 1);
       pads[k + rank] = 0;
     } else {
-      size.push_back(reach + static_cast<std::int64_t>(d.below(kind.many_channels ? 4 : 12)));
+      size.push_back(reach + static_cast<std::int64_t>(d.below(deep ? 4 : 12)));
     }
   }
   if (kind.wide_image) size.back() += 40 + static_cast<std::int64_t>(d.below(120));
@@ -126,6 +133,9 @@ TEST(Conv, DepthwiseWords) { check(20261214, {.words = true, .depthwise = true},
 TEST(Conv, AnyZeroPoint) { check(20261215, {.any_zero_point = true}, 120, 12); }
 TEST(Conv, DepthwiseAnyZeroPoint) { check(20261216, {.any_zero_point = true, .depthwise = true}, 60, 6); }
 TEST(Conv, DepthwiseWideImages) { check(20261217, {.wide_image = true, .depthwise = true}, 40, 4); }
+TEST(Conv, Edges) { check(20261219, {.edges = true}, 150, 15); }
+TEST(Conv, DepthwiseEdges) { check(20261220, {.depthwise = true, .edges = true}, 150, 15); }
+TEST(Conv, EdgesAnyZeroPoint) { check(20261221, {.any_zero_point = true, .edges = true}, 60, 6); }
 TEST(Conv, ManyChannels) { check(20261218, {.many_channels = true}, 20, 2); }
 
 struct Corner {

@@ -156,7 +156,8 @@ struct ConvFunctions {
   bool fixed;  ///< tiles can store bytes
   FinishFunction to_bytes;
   FinishFunction to_words;
-  bool planes = false;  ///< tiles can sum both planes
+  bool planes = false;                            ///< tiles can sum both planes
+  void (*order)(AlignedBytes& packed) = nullptr;  ///< another order within each 64 bytes of weights
 };
 
 ConvFunctions conv_portable();

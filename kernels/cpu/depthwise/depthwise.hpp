@@ -45,6 +45,10 @@ struct Depthwise {
   Fixed fixed;
   bool use_fixed = false;
   std::vector<std::uint8_t> padding_row;  ///< 64 bytes a strip
+
+  /// For vpmaddwd, instead of `packed`: 16-bit weights of two rows, [strips of 16 channels][(kernel_h + 1) /
+  /// 2][kernel_w][2 vectors][8 lanes][2 rows]. Arrays in lane order then follow depthwise_pair_lanes.
+  AlignedBytes pairs;
 };
 
 /// The byte, of 64, that lane `lane` of vector `vector` ends up in: what unpacking bytes makes of the order.
@@ -62,8 +66,21 @@ inline constexpr std::int64_t kMostDepthwiseHeight = 16;
 /// For each lane of all strips its channel, -1 beyond the last.
 std::vector<std::int64_t> depthwise_lanes(std::int64_t channels);
 
+/// The first channel of a strip of 16. The last strip ends with the last channel, so that it is whole, too, if there
+/// are 16 channels; what strips share is computed twice.
+constexpr std::int64_t depthwise_pair_channel(std::int64_t channels, std::int64_t strip) {
+  return channels < 16 ? 0 : (strip * 16 + 16 <= channels ? strip * 16 : channels - 16);
+}
+/// Fills `pairs` and `lane_start`; not for kernels higher than kMostDepthwiseHeight.
+void pack_depthwise_pairs(Depthwise& d);
+/// For each lane of all strips of 16 its channel, -1 beyond the last: the order that unpacking words makes.
+std::vector<std::int64_t> depthwise_pair_lanes(std::int64_t channels);
+
 void depthwise_portable(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                         std::int64_t first, std::int64_t last);
+/// Needs AVX2 and FMA, and `pairs`, else the portable code serves.
+void depthwise_avx2(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
+                    std::int64_t first, std::int64_t last);
 /// Needs AVX-512 F, BW, DQ, VL and VNNI.
 void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                            std::int64_t first, std::int64_t last);

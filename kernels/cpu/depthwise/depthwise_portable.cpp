@@ -47,6 +47,41 @@ void pack_depthwise(Depthwise& d) {
   }
 }
 
+std::vector<std::int64_t> depthwise_pair_lanes(std::int64_t channels) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t strip = 0; strip * 16 < channels; ++strip) {
+    for (std::int64_t v = 0; v < 2; ++v) {
+      for (std::int64_t lane = 0; lane < 8; ++lane) {
+        const std::int64_t c = depthwise_pair_channel(channels, strip) + 8 * (lane / 4) + 4 * v + lane % 4;
+        out.push_back(c < channels ? c : -1);
+      }
+    }
+  }
+  return out;
+}
+
+void pack_depthwise_pairs(Depthwise& d) {
+  const std::int64_t channels = d.geometry.groups;
+  const auto lanes = depthwise_pair_lanes(channels);
+  const std::int64_t pairs = (d.kernel_h + 1) / 2;
+  d.pairs = AlignedBytes(lanes.size() * static_cast<std::size_t>(pairs * d.kernel_w * 4));
+  d.lane_start.assign(lanes.size(), 0);
+  d.padding_row.assign(16, d.geometry.padding);
+  auto* to = reinterpret_cast<std::int16_t*>(d.pairs.data());
+  for (std::size_t l = 0; l < lanes.size(); ++l) {
+    if (lanes[l] < 0) continue;
+    d.lane_start[l] = d.start[static_cast<std::size_t>(lanes[l])];
+    const auto strip = static_cast<std::int64_t>(l / 16);
+    for (std::int64_t ky = 0; ky < d.kernel_h; ++ky) {
+      for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
+        const std::int64_t at = ((strip * pairs + ky / 2) * d.kernel_w + kx) * 32;
+        to[at + static_cast<std::int64_t>(l % 16) * 2 + ky % 2] =
+            d.weights[static_cast<std::size_t>((ky * d.kernel_w + kx) * channels + lanes[l])];
+      }
+    }
+  }
+}
+
 void depthwise_portable(const Depthwise& d, const std::uint8_t* in, const Requantize& q, std::uint8_t* out,
                         std::int64_t first, std::int64_t last) {
   const ConvGeometry& g = d.geometry;

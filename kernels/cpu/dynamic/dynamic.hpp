@@ -48,6 +48,7 @@ struct DynamicQuantize {
 std::int32_t dynamic_quantize_one(const DynamicQuantize& q, float u);
 
 DynamicFunctions dynamic_portable();
+DynamicFunctions dynamic_avx2();
 DynamicFunctions dynamic_avx512();
 
 }  // namespace halfeven::kernels

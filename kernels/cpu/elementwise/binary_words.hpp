@@ -28,11 +28,14 @@ using BinaryWordsFunction = void (*)(const WordOperands& in, const Requantize& q
 
 void binary_words_portable(const WordOperands& in, const Requantize& q, std::uint16_t* out, std::size_t first,
                            std::size_t last);
+void binary_words_avx2(const WordOperands& in, const Requantize& q, std::uint16_t* out, std::size_t first,
+                       std::size_t last);
 void binary_words_avx512(const WordOperands& in, const Requantize& q, std::uint16_t* out, std::size_t first,
                          std::size_t last);
 
 /// The definition, for one element.
-inline std::uint16_t binary_word(const WordOperands& in, const Requantize& q, std::uint16_t a, std::uint16_t b) {
+[[maybe_unused]] static inline std::uint16_t binary_word(const WordOperands& in, const Requantize& q, std::uint16_t a,
+                                                         std::uint16_t b) {
   const std::int64_t x = (a ^ in.a_flip) - in.a_zero;
   const std::int64_t y = (b ^ in.b_flip) - in.b_zero;
   return static_cast<std::uint16_t>(in.product ? requantize(q, 0, x * y) : requantize(q, 0, x, y));

@@ -20,6 +20,8 @@ using QuantizeFunction = std::size_t (*)(const QuantizeFloats& q, const float* i
 
 std::size_t quantize_portable(const QuantizeFloats& q, const float* in, std::uint8_t* out, std::size_t first,
                               std::size_t last);
+std::size_t quantize_avx2(const QuantizeFloats& q, const float* in, std::uint8_t* out, std::size_t first,
+                          std::size_t last);
 std::size_t quantize_avx512(const QuantizeFloats& q, const float* in, std::uint8_t* out, std::size_t first,
                             std::size_t last);
 

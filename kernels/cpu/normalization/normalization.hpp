@@ -56,6 +56,8 @@ using NormalizationBytesFunction = void (*)(const NormalizationBytes& n, const s
                                             std::int64_t first, std::int64_t last);
 void normalization_bytes_portable(const NormalizationBytes& n, const std::uint8_t* in, std::uint8_t* out,
                                   std::int64_t first, std::int64_t last);
+void normalization_bytes_avx2(const NormalizationBytes& n, const std::uint8_t* in, std::uint8_t* out,
+                              std::int64_t first, std::int64_t last);
 void normalization_bytes_avx512(const NormalizationBytes& n, const std::uint8_t* in, std::uint8_t* out,
                                 std::int64_t first, std::int64_t last);
 
