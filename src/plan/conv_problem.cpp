@@ -201,4 +201,24 @@ std::string round_sums(const Site& site, const ConvProblem& p, const std::vector
   return "";
 }
 
+std::optional<WordSums> word_sums(const ConvProblem& p) {
+  WordSums out;
+  for (std::int64_t oc = 0; oc < p.out_channels; ++oc) {
+    std::int64_t positive = 0;
+    std::int64_t negative = 0;
+    for (std::int64_t t = 0; t < p.taps(); ++t) {
+      for (std::int64_t c = 0; c < p.in_channels; ++c) {
+        const std::int64_t v = p.weight(oc, t, c);
+        (v > 0 ? positive : negative) += v;
+      }
+    }
+    const std::int64_t width = 65535 * (positive - negative);
+    if (width >= std::int64_t{1} << 32) return std::nullopt;
+    const std::int64_t middle = 65535 * negative + (width + 1) / 2;
+    out.start.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(32768 * (positive + negative) - middle)));
+    out.shift.push_back(-middle);
+  }
+  return out;
+}
+
 }  // namespace halfeven::plan

@@ -299,6 +299,54 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
   return f;
 }
 
+std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector<std::int64_t>& lanes,
+                                                               const std::vector<std::int64_t>& shifts) const {
+  if (!second_.is_zero()) return std::nullopt;
+  using numerics::Rational;
+  constexpr double kOne = 65536;
+  constexpr double kUnit = 0x1p52;  // doubles from here on are whole
+  constexpr double kRoom = 8;       // from a limit to where results change: errors and the margin are smaller
+  constexpr double kLeast = -0x1p31;
+  constexpr double kMost = 0x1p31 - 1;
+  // The offset and the sum are each rounded to a unit of 2^-16; what the ratio's rounding adds is far smaller, since
+  // sums are below 2^31 and ratios at most 1/2.
+  constexpr double kMargin = 2;
+  kernels::FixedWords f;
+  const std::size_t count = lanes.size();
+  f.ratio.assign(count, 0.0);
+  f.offset.assign(count, kUnit + kOne / 2);  // no tie
+  f.least.assign(count, INT32_MIN);
+  f.most.assign(count, INT32_MAX);
+  f.shift.assign(count, 0);
+  f.safe_bits = 0xFFFF & ~(2 * static_cast<std::int32_t>(kMargin) - 1);
+  const int bias = lo_ < 0 ? 32768 : 0;
+  f.flip = static_cast<std::uint16_t>(bias);
+  for (std::size_t l = 0; l < count; ++l) {
+    if (lanes[l] < 0) continue;
+    const auto k = static_cast<std::size_t>(lanes[l]);
+    // Where doubles are exact, so are ties: one sum in 2^m meets one if the ratio is 2^-m.
+    if (!(ratio_[k] > 0x1p-80 && ratio_[k] <= (slack_ == 0 ? 0x1p-6 : 0.5))) return std::nullopt;
+    f.shift[l] = shifts[k];
+    const Rational offset =
+        (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_ + bias)) * Rational(65536) +
+        Rational(32768 + static_cast<int>(kMargin));
+    const double ratio = ratio_[k] * kOne;
+    const double o = offset.to_double();
+    if (!(std::fabs(o) < 0x1p50)) return std::nullopt;
+    const double least = std::ceil(((lo_ + bias) * kOne + kRoom - o) / ratio);
+    const double most = std::floor(((hi_ + bias + 1) * kOne - kRoom - o) / ratio);
+    if (least > kMost || most < kLeast) {  // the same result for all sums
+      f.offset[l] = kUnit + kOne / 2 + kOne * (bias + (least > kMost ? lo_ : hi_));
+      continue;
+    }
+    f.ratio[l] = ratio;
+    f.offset[l] = (offset + Rational::from_double(kUnit)).to_double();
+    f.least[l] = static_cast<std::int32_t>(std::clamp(least, kLeast, kMost));
+    f.most[l] = static_cast<std::int32_t>(std::clamp(most, kLeast, kMost));
+  }
+  return f;
+}
+
 std::string Requantization::describe() const {
   const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
   if (float_slack_ < 0) return "float32, exact: every sum times its ratio is a float";
