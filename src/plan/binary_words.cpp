@@ -1,6 +1,9 @@
 // Sums, differences and products of two 16-bit tensors.
 #include "cpu/elementwise/binary_words.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -12,6 +15,7 @@ class BinaryWordsKernel final : public Kernel {
  public:
   kernels::BinaryWordsFunction function = nullptr;
   kernels::WordOperands operands;
+  std::optional<kernels::FixedWords> fixed;
   std::size_t first = 0;  // which node input is a, which b
   std::size_t second = 1;
   std::int64_t size = 0;
@@ -19,6 +23,7 @@ class BinaryWordsKernel final : public Kernel {
 
   void run(const Buffers& b, const ParallelFor& parallel) const override {
     kernels::WordOperands in = operands;
+    in.fixed = fixed ? &*fixed : nullptr;
     in.a = reinterpret_cast<const std::uint16_t*>(b.in[first]);
     in.b = reinterpret_cast<const std::uint16_t*>(b.in[second]);
     const kernels::Requantize q = requantization->view(true);
@@ -84,6 +89,15 @@ Offer make_binary_words(const Site& site) {
       std::make_unique<Requantization>(std::vector{ratio}, std::vector{Rational()}, second,
                                        std::vector{product ? kMost * kMost : kMost}, product ? 0.0 : kMost, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
+  if (product) {
+    const std::int64_t edges[] = {in.a_zero * std::int64_t{in.b_zero}, (65535 - in.a_zero) * std::int64_t{-in.b_zero},
+                                  -in.a_zero * std::int64_t{65535 - in.b_zero},
+                                  (65535 - in.a_zero) * std::int64_t{65535 - in.b_zero}};
+    const auto [least, most] = std::minmax_element(std::begin(edges), std::end(edges));
+    const std::int64_t middle = *least + (*most - *least + 1) / 2;
+    in.shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(-middle));
+    kernel->fixed = kernel->requantization->fixed_words({0}, {-middle});
+  }
   kernel->function = site.isa >= Isa::avx512 ? kernels::binary_words_avx512 : kernels::binary_words_portable;
   kernel->in_place = true;
   kernel->note = kernel->requantization->describe();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/requantize.hpp"
+#include "cpu/conv/conv.hpp"
 
 namespace halfeven::kernels {
 
@@ -17,6 +18,10 @@ struct WordOperands {
   std::int32_t b_zero = 0;
   std::uint16_t a_flip = 0;  ///< 0x8000 for int16
   std::uint16_t b_flip = 0;
+  /// Of products, or null: its sums are products plus `shift`, modulo 2^32, which puts them into the middle of int32.
+  /// (They reach over less than 2^32 whatever the zero points are.)
+  const FixedWords* fixed = nullptr;
+  std::int32_t shift = 0;
   bool product = false;           ///< else q.ratio[0] belongs to a, q.ratio2 to b
   std::size_t b_period = 0;       ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
   std::size_t b_span = SIZE_MAX;  ///< a multiple of b_period: an image, where each has its own b
