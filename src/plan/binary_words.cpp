@@ -96,7 +96,7 @@ Offer make_binary_words(const Site& site) {
     const auto [least, most] = std::minmax_element(std::begin(edges), std::end(edges));
     const std::int64_t middle = *least + (*most - *least + 1) / 2;
     in.shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(-middle));
-    kernel->fixed = kernel->requantization->fixed_words({0}, {-middle});
+    kernel->fixed = kernel->requantization->fixed_words({0}, {-middle}, {0});
   }
   kernel->function = site.isa >= Isa::avx512 ? kernels::binary_words_avx512 : kernels::binary_words_portable;
   kernel->in_place = true;

@@ -195,13 +195,16 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
 }
 
 // 16-bit activations and results: the kernel reads words, where an int32 holds each channel's sum.
-std::optional<WordSums> sums_of_words(const Site& site, const ConvProblem& p, const Requantization& requantization) {
+std::optional<WordSums> sums_of_words(const Site& site, const ConvProblem& p, const Requantization& requantization,
+                                      bool depthwise) {
   if (site.isa < Isa::vnni || !p.wide || p.transposed || bits(p.q.out_type) != 16) return std::nullopt;
-  auto sums = word_sums(p);
+  if (depthwise && p.window.kernel[0] > kernels::kMostDepthwiseWordsHeight) return std::nullopt;
+  // Depthwise weights are packed as words.
+  auto sums = word_sums(p, requantization.word_bits(), depthwise ? 32767 : 127);
   if (!sums) return std::nullopt;
   std::vector<std::int64_t> channels(static_cast<std::size_t>(p.out_channels));
   std::iota(channels.begin(), channels.end(), 0);
-  if (!requantization.fixed_words(channels, sums->shift)) return std::nullopt;
+  if (!requantization.fixed_words(channels, sums->shift, sums->bits)) return std::nullopt;
   return sums;
 }
 
@@ -219,14 +222,17 @@ kernels::Conv make_words(const Site& site, const ConvProblem& p, ConvGeometry g,
   std::vector<std::int8_t> weights;
   for (std::int64_t oc = 0; oc < p.out_channels; ++oc) {
     for (std::int64_t t = 0; t < p.taps(); ++t) {
-      for (std::int64_t c = 0; c < p.in_channels; ++c) weights.push_back(static_cast<std::int8_t>(p.weight(oc, t, c)));
+      for (std::int64_t c = 0; c < p.in_channels; ++c) {
+        weights.push_back(
+            static_cast<std::int8_t>(p.weight(oc, t, c) * (1 << sums.bits[static_cast<std::size_t>(oc)])));
+      }
     }
   }
   kernels::Conv conv;
   conv.functions = kernels::conv_words_avx512_vnni();
   conv.rows = kernels::prefers_rows(g);
   conv.weights = kernels::pack_conv(g, weights.data(), sums.start.data(), kernels::LaneOrder::words, conv.rows ? 2 : 4);
-  conv.fixed_words = *requantization.fixed_words(conv.weights.channel, sums.shift);
+  conv.fixed_words = *requantization.fixed_words(conv.weights.channel, sums.shift, sums.bits);
   conv.fixed_words.checked = !site.plain_rounding;
   conv.result = ConvResult::fixed_words;
   conv.geometry = std::move(g);
@@ -329,10 +335,12 @@ kernels::DepthwiseWords make_depthwise_words(const Site& site, const ConvProblem
   d.dilation_w = p.window.dilations[1];
   std::vector<std::int16_t> weights;
   for (std::int64_t t = 0; t < p.taps(); ++t) {
-    for (std::int64_t c = 0; c < p.groups; ++c) weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0)));
+    for (std::int64_t c = 0; c < p.groups; ++c) {
+      weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0) * (1 << sums.bits[static_cast<std::size_t>(c)])));
+    }
   }
   kernels::pack_depthwise_words(d, weights, sums.start);
-  d.fixed = *requantization.fixed_words(kernels::depthwise_words_lanes(p.groups), sums.shift);
+  d.fixed = *requantization.fixed_words(kernels::depthwise_words_lanes(p.groups), sums.shift, sums.bits);
   d.fixed.checked = !site.plain_rounding;
   return d;
 }
@@ -371,8 +379,7 @@ Offer make_conv(const Site& site) {
   input.channels = p.groups * p.in_channels;
   kernel->which = input_of(site.node, p.x.id);
   Form form = byte_form(p.product ? Layout::plain : Layout::channels_last, p.xt);
-  const bool too_high = depthwise && p.window.kernel[0] > kernels::kMostDepthwiseWordsHeight;
-  const auto words = too_high ? std::nullopt : sums_of_words(site, p, *kernel->requantization);
+  const auto words = sums_of_words(site, p, *kernel->requantization, depthwise);
   if (words) {
     input.element_bytes = 2;
   } else if (p.wide) {

@@ -299,8 +299,19 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
   return f;
 }
 
+std::vector<int> Requantization::word_bits() const {
+  std::vector<int> out;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    int b = 0;
+    while (b < 8 && std::ldexp(ratio_[k], -b) > 0.5) ++b;
+    out.push_back(b);
+  }
+  return out;
+}
+
 std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector<std::int64_t>& lanes,
-                                                               const std::vector<std::int64_t>& shifts) const {
+                                                               const std::vector<std::int64_t>& shifts,
+                                                               const std::vector<int>& bits) const {
   if (!second_.is_zero()) return std::nullopt;
   using numerics::Rational;
   constexpr double kOne = 65536;
@@ -318,6 +329,7 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
   f.least.assign(count, INT32_MIN);
   f.most.assign(count, INT32_MAX);
   f.shift.assign(count, 0);
+  f.bits.assign(count, 0);
   f.safe_bits = 0xFFFF & ~(2 * static_cast<std::int32_t>(kMargin) - 1);
   const int bias = lo_ < 0 ? 32768 : 0;
   f.flip = static_cast<std::uint16_t>(bias);
@@ -325,12 +337,14 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
     if (lanes[l] < 0) continue;
     const auto k = static_cast<std::size_t>(lanes[l]);
     // Where doubles are exact, so are ties: one sum in 2^m meets one if the ratio is 2^-m.
-    if (!(ratio_[k] > 0x1p-80 && ratio_[k] <= (slack_ == 0 ? 0x1p-6 : 0.5))) return std::nullopt;
+    const double of_sum = std::ldexp(ratio_[k], -bits[k]);
+    if (!(of_sum > 0x1p-80 && of_sum <= 0.5) || (slack_ == 0 && ratio_[k] > 0x1p-6)) return std::nullopt;
     f.shift[l] = shifts[k];
+    f.bits[l] = bits[k];
     const Rational offset =
         (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_ + bias)) * Rational(65536) +
         Rational(32768 + static_cast<int>(kMargin));
-    const double ratio = ratio_[k] * kOne;
+    const double ratio = of_sum * kOne;
     const double o = offset.to_double();
     if (!(std::fabs(o) < 0x1p50)) return std::nullopt;
     const double least = std::ceil(((lo_ + bias) * kOne + kRoom - o) / ratio);

@@ -82,10 +82,13 @@ class Requantization {
   /// The 16.16 form for kernels that have it, by lane; `lanes` holds each lane's channel, -1 where there is none.
   /// nullopt where its error is too large, or where float32 is exact and ties are common.
   std::optional<kernels::Fixed> fixed(const std::vector<std::int64_t>& lanes) const;
-  /// The 32.16 form of 16-bit results, by lane; the sums of channel c exceed those that were described above by
-  /// shifts[c]. nullopt where a ratio is none between 0 and 1/2, or where ties are common.
+  /// By channel the least b for which ratio / 2^b is no more than 1/2, as the next function needs it.
+  std::vector<int> word_bits() const;
+  /// The 32.16 form of 16-bit results, by lane; channel c's sums are 2^bits[c] times those that were described above
+  /// plus shifts[c]. nullopt where a ratio / 2^b is none between 0 and 1/2, or where ties are common.
   std::optional<kernels::FixedWords> fixed_words(const std::vector<std::int64_t>& lanes,
-                                                 const std::vector<std::int64_t>& shifts) const;
+                                                 const std::vector<std::int64_t>& shifts,
+                                                 const std::vector<int>& bits) const;
   std::string describe() const;
 
  private:

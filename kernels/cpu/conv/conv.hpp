@@ -78,7 +78,8 @@ struct FixedWords {
   std::vector<double> offset;
   std::vector<std::int32_t> least;
   std::vector<std::int32_t> most;
-  std::vector<std::int64_t> shift;  ///< what sums hold beyond those that Requantize takes
+  std::vector<int> bits;
+  std::vector<std::int64_t> shift;  ///< s = 2^bits * (a + shift) with the sum a that Requantize takes
   std::int32_t safe_bits = 0xFFFC;
   std::uint16_t flip = 0;  ///< 0x8000 for signed results
   bool checked = true;     ///< as in Fixed

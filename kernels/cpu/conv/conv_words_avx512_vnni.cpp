@@ -25,9 +25,10 @@ namespace {
     if ((word[lane] & f.safe_bits) != 0) continue;
     const std::int64_t c = interleaved_word(vectors, vector, lane);
     if (c >= t.channels) continue;
-    const std::int64_t shift = f.shift[t.lane + static_cast<std::size_t>(16 * vector + lane)];
+    const std::size_t k = t.lane + static_cast<std::size_t>(16 * vector + lane);
+    const std::int64_t a = (sum[lane] >> f.bits[k]) - f.shift[k];
     reinterpret_cast<std::uint16_t*>(out)[c] =
-        static_cast<std::uint16_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), sum[lane] - shift));
+        static_cast<std::uint16_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), a));
   }
 }
 

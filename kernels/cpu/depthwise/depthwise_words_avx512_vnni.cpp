@@ -57,9 +57,10 @@ template <std::size_t R>
     const std::int64_t c = at % s.together;
     std::uint8_t* out = s.out[static_cast<std::size_t>(at / s.together)];
     if (c >= s.channels || out == nullptr) continue;
-    const std::int64_t shift = s.d->fixed.shift[s.lane + static_cast<std::size_t>(16 * vector + lane)];
+    const std::size_t k = s.lane + static_cast<std::size_t>(16 * vector + lane);
+    const std::int64_t a = (sum[lane] >> s.d->fixed.bits[k]) - s.d->fixed.shift[k];
     reinterpret_cast<std::uint16_t*>(out + ahead)[c] =
-        static_cast<std::uint16_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane] - shift));
+        static_cast<std::uint16_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), a));
   }
 }
 
