@@ -14,13 +14,11 @@ namespace halfeven::kernels {
 struct FixedWordLanes {
   __m512i even;  // the low halves of sixteen doubles
   __m512i safe;
-  __m512i flip;
   bool checked;
 
   explicit FixedWordLanes(const FixedWords& f)
       : even(_mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)),
         safe(_mm512_set1_epi32(f.safe_bits)),
-        flip(_mm512_set1_epi16(static_cast<short>(f.flip))),
         checked(f.checked) {}
 };
 
@@ -37,8 +35,8 @@ struct FixedWordLanes {
 }
 
 /// The words of two vectors: a's at the even places, b's at the odd ones.
-[[gnu::always_inline]] inline __m512i pack_fixed_words(__m512i a, __m512i b, const FixedWordLanes& lanes) {
-  return _mm512_xor_si512(_mm512_mask_mov_epi16(_mm512_srli_epi32(a, 16), 0xAAAAAAAA, b), lanes.flip);
+[[gnu::always_inline]] inline __m512i pack_fixed_words(__m512i a, __m512i b) {
+  return _mm512_mask_mov_epi16(_mm512_srli_epi32(a, 16), 0xAAAAAAAA, b);
 }
 
 }  // namespace halfeven::kernels

@@ -16,6 +16,7 @@ class BinaryWordsKernel final : public Kernel {
   kernels::BinaryWordsFunction function = nullptr;
   kernels::WordOperands operands;
   std::optional<kernels::FixedWords> fixed;
+  std::optional<kernels::FixedSum> fixed_sum;
   std::size_t first = 0;  // which node input is a, which b
   std::size_t second = 1;
   std::int64_t size = 0;
@@ -24,6 +25,7 @@ class BinaryWordsKernel final : public Kernel {
   void run(const Buffers& b, const ParallelFor& parallel) const override {
     kernels::WordOperands in = operands;
     in.fixed = fixed ? &*fixed : nullptr;
+    in.fixed_sum = fixed_sum ? &*fixed_sum : nullptr;
     in.a = reinterpret_cast<const std::uint16_t*>(b.in[first]);
     in.b = reinterpret_cast<const std::uint16_t*>(b.in[second]);
     const kernels::Requantize q = requantization->view(true);
@@ -97,6 +99,8 @@ Offer make_binary_words(const Site& site) {
     const std::int64_t middle = *least + (*most - *least + 1) / 2;
     in.shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(-middle));
     kernel->fixed = kernel->requantization->fixed_words({0}, {-middle}, {0});
+  } else {
+    kernel->fixed_sum = kernel->requantization->fixed_sum(in.a_zero, in.b_zero);
   }
   kernel->function = site.isa >= Isa::avx512 ? kernels::binary_words_avx512 : kernels::binary_words_portable;
   kernel->in_place = true;

@@ -12,6 +12,12 @@ namespace {
 // A coarser check would send too many lanes to the slow path.
 constexpr double kFloatSlack = 0x1p-9;
 
+// Of the forms that round to 16 bits, in units of 2^-16 of a step.
+constexpr double kOne = 65536;
+constexpr double kWhole = 0x1.8p52;  // doubles around it are whole
+constexpr int kMargin = 2;
+constexpr double kRoom = 8;  // from a limit to where results change: errors and the margin are smaller
+
 const ir::Node* producer(const ir::Graph& g, ir::ValueId id) {
   for (const ir::Node& n : g.nodes) {
     if (!n.outputs.empty() && n.outputs[0] == id) return &n;
@@ -264,7 +270,6 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
 
 std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64_t>& lanes) const {
   if (float_slack_ < 0 || lo_ < 0 || hi_ > 255 || !second_.is_zero()) return std::nullopt;
-  constexpr double kOne = 65536;
   kernels::Fixed f;
   f.ratio.assign(lanes.size(), 0.0F);
   f.offset.assign(lanes.size(), 0.0F);
@@ -314,25 +319,19 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
                                                                const std::vector<int>& bits) const {
   if (!second_.is_zero()) return std::nullopt;
   using numerics::Rational;
-  constexpr double kOne = 65536;
-  constexpr double kUnit = 0x1p52;  // doubles from here on are whole
-  constexpr double kRoom = 8;       // from a limit to where results change: errors and the margin are smaller
   constexpr double kLeast = -0x1p31;
   constexpr double kMost = 0x1p31 - 1;
   // The offset and the sum are each rounded to a unit of 2^-16; what the ratio's rounding adds is far smaller, since
-  // sums are below 2^31 and ratios at most 1/2.
-  constexpr double kMargin = 2;
+  // sums are below 2^31 and ratios at most 1/2. Both errors are less than the margin.
   kernels::FixedWords f;
   const std::size_t count = lanes.size();
   f.ratio.assign(count, 0.0);
-  f.offset.assign(count, kUnit + kOne / 2);  // no tie
+  f.offset.assign(count, kWhole + kOne / 2);  // no tie
   f.least.assign(count, INT32_MIN);
   f.most.assign(count, INT32_MAX);
   f.shift.assign(count, 0);
   f.bits.assign(count, 0);
-  f.safe_bits = 0xFFFF & ~(2 * static_cast<std::int32_t>(kMargin) - 1);
-  const int bias = lo_ < 0 ? 32768 : 0;
-  f.flip = static_cast<std::uint16_t>(bias);
+  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
   for (std::size_t l = 0; l < count; ++l) {
     if (lanes[l] < 0) continue;
     const auto k = static_cast<std::size_t>(lanes[l]);
@@ -341,23 +340,41 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
     if (!(of_sum > 0x1p-80 && of_sum <= 0.5) || (slack_ == 0 && ratio_[k] > 0x1p-6)) return std::nullopt;
     f.shift[l] = shifts[k];
     f.bits[l] = bits[k];
-    const Rational offset =
-        (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_ + bias)) * Rational(65536) +
-        Rational(32768 + static_cast<int>(kMargin));
+    const Rational offset = (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_)) * Rational(65536) +
+                            Rational(32768 + kMargin);
     const double ratio = of_sum * kOne;
     const double o = offset.to_double();
     if (!(std::fabs(o) < 0x1p50)) return std::nullopt;
-    const double least = std::ceil(((lo_ + bias) * kOne + kRoom - o) / ratio);
-    const double most = std::floor(((hi_ + bias + 1) * kOne - kRoom - o) / ratio);
+    const double least = std::ceil((lo_ * kOne + kRoom - o) / ratio);
+    const double most = std::floor(((hi_ + 1) * kOne - kRoom - o) / ratio);
     if (least > kMost || most < kLeast) {  // the same result for all sums
-      f.offset[l] = kUnit + kOne / 2 + kOne * (bias + (least > kMost ? lo_ : hi_));
+      f.offset[l] = kWhole + kOne / 2 + kOne * (least > kMost ? lo_ : hi_);
       continue;
     }
     f.ratio[l] = ratio;
-    f.offset[l] = (offset + Rational::from_double(kUnit)).to_double();
+    f.offset[l] = (offset + Rational::from_double(kWhole)).to_double();
     f.least[l] = static_cast<std::int32_t>(std::clamp(least, kLeast, kMost));
     f.most[l] = static_cast<std::int32_t>(std::clamp(most, kLeast, kMost));
   }
+  return f;
+}
+
+std::optional<kernels::FixedSum> Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const {
+  using numerics::Rational;
+  if (slack_ == 0) return std::nullopt;
+  kernels::FixedSum f;
+  f.ratio = ratio_[0] * kOne;
+  f.ratio2 = second_.to_double() * kOne;
+  const Rational offset =
+      (offsets_[0] - Rational(a_zero) * ratios_[0] - Rational(b_zero) * second_ + Rational(zero_)) * Rational(65536) +
+      Rational(32768 + kMargin);
+  // The offset and two sums are rounded to units, less than the margin together with what the ratios' roundings add.
+  const double reach = 65536 * (std::fabs(f.ratio) + std::fabs(f.ratio2)) + std::fabs(offset.to_double());
+  if (!(reach < 0x1p50)) return std::nullopt;
+  f.offset = (offset + Rational::from_double(kWhole)).to_double();
+  f.least = kWhole + lo_ * kOne + kRoom;
+  f.most = kWhole + (hi_ + 1) * kOne - kRoom;
+  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
   return f;
 }
 

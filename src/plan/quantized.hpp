@@ -7,6 +7,7 @@
 
 #include "common/requantize.hpp"
 #include "cpu/conv/conv.hpp"
+#include "cpu/elementwise/binary_words.hpp"
 #include "numerics/rational.hpp"
 #include "plan/kernel.hpp"
 
@@ -89,6 +90,8 @@ class Requantization {
   std::optional<kernels::FixedWords> fixed_words(const std::vector<std::int64_t>& lanes,
                                                  const std::vector<std::int64_t>& shifts,
                                                  const std::vector<int>& bits) const;
+  /// The same for a * ratio + b * ratio2 of two words less their zero points.
+  std::optional<kernels::FixedSum> fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const;
   std::string describe() const;
 
  private:

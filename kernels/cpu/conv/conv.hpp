@@ -69,10 +69,10 @@ struct Fixed {
   std::uint8_t hi = 255;
 };
 
-/// The 32.16 form of a requantisation to 16 bits: a result, counted from the least of its type, is the upper 16 of the
-/// low 32 bits of the double fma(s, ratio, offset) in [2^52, 2^53), whose last bit is worth 2^-16 of a step. s is the
-/// sum within [least, most]: what lies beyond saturates. Where the 16 bits below the result have none of `safe_bits`, a
-/// tie may lie between. Arrays in lane order.
+/// The 32.16 form of a requantisation to 16 bits: a result is the upper 16 of the low 32 bits of the double
+/// fma(s, ratio, offset) in [2^52, 2^53), whose last bit is worth 2^-16 of a step. s is the sum within [least, most]:
+/// what lies beyond saturates. Where the 16 bits below the result have none of `safe_bits`, a tie may lie between.
+/// Arrays in lane order.
 struct FixedWords {
   std::vector<double> ratio;
   std::vector<double> offset;
@@ -81,8 +81,7 @@ struct FixedWords {
   std::vector<int> bits;
   std::vector<std::int64_t> shift;  ///< s = 2^bits * (a + shift) with the sum a that Requantize takes
   std::int32_t safe_bits = 0xFFFC;
-  std::uint16_t flip = 0;  ///< 0x8000 for signed results
-  bool checked = true;     ///< as in Fixed
+  bool checked = true;  ///< as in Fixed
 };
 
 /// Output channels of a group that are computed together.

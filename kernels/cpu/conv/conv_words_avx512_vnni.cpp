@@ -59,15 +59,14 @@ template <std::size_t M, std::size_t B>
         if constexpr (m0 + i < M) {
           std::uint8_t* to = t.out[m0 + i] + ahead + 32 * b0;
           if constexpr (kVectors == 2) {
-            const __m512i packed = pack_fixed_words(words[i][0], words[i][1], lanes);
+            const __m512i packed = pack_fixed_words(words[i][0], words[i][1]);
             if (mask == 0xFFFFFFFF) {
               _mm512_storeu_si512(to, packed);
             } else {
               _mm512_mask_storeu_epi16(to, mask, packed);
             }
           } else {
-            const __m256i packed = _mm256_xor_si256(_mm512_cvtepi32_epi16(_mm512_srli_epi32(words[i][0], 16)),
-                                                    _mm512_castsi512_si256(lanes.flip));
+            const __m256i packed = _mm512_cvtepi32_epi16(_mm512_srli_epi32(words[i][0], 16));
             _mm256_mask_storeu_epi16(to, static_cast<__mmask16>(mask), packed);
           }
         }

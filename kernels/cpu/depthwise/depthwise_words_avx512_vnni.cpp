@@ -2,6 +2,7 @@
 #ifdef __AVX512VNNI__
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "cpu/depthwise/depthwise_words.hpp"
@@ -68,9 +69,12 @@ template <std::size_t R>
 template <std::size_t R, std::size_t P>
 [[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[P][2], std::int64_t ahead) {
   __m512i words[P][2];
+  // All before the first is stored: what is stored might change the factors, for all that the compiler knows.
+  unroll<2>([&](auto v) {
+    unroll<P>([&](auto p) { words[p][v] = to_fixed_words(sums[p][v], s.d->fixed, s.lane + 16 * v, s.lanes); });
+  });
   unroll<P>([&](auto p) {
-    unroll<2>([&](auto v) { words[p][v] = to_fixed_words(sums[p][v], s.d->fixed, s.lane + 16 * v, s.lanes); });
-    const __m512i y = _mm512_xor_si512(_mm512_permutex2var_epi16(words[p][0], s.order, words[p][1]), s.lanes.flip);
+    const __m512i y = _mm512_permutex2var_epi16(words[p][0], s.order, words[p][1]);
     const std::int64_t at = ahead + static_cast<std::int64_t>(p) * s.column;
     if constexpr (R == 1) {
       _mm512_mask_storeu_epi16(s.out[0] + at, s.mask, y);
@@ -107,11 +111,13 @@ void outputs(const Strip& s, std::int64_t ox) {
   const std::int64_t x0 = ox * static_cast<std::int64_t>(SW) + d.geometry.origin_x;
   const std::int64_t width = d.geometry.width;
   const std::int8_t* w = s.weights;
-  for (std::int64_t pair = 0; pair < d.pairs; ++pair, w += KW * 128) {
+  // Of the last pair of an odd number of rows there is one; its partner's weights are zeros.
+  const auto add_pair = [&](std::int64_t pair, auto lone) __attribute__((always_inline)) {
+    constexpr std::size_t kRows = lone ? R : 2 * R;
     const auto k = static_cast<std::size_t>(pair) * 2 * R;
-    const std::uint8_t* rows[2 * R];
-    std::int64_t steps[2 * R];
-    for (std::size_t i = 0; i < 2 * R; ++i) {
+    const std::uint8_t* rows[kRows];
+    std::int64_t steps[kRows];
+    for (std::size_t i = 0; i < kRows; ++i) {
       steps[i] = s.steps[k + i];
       rows[i] = s.rows[k + i] + x0 * steps[i];
     }
@@ -120,13 +126,13 @@ void outputs(const Strip& s, std::int64_t ox) {
       __m512i v[2];
       if (kInside || (x0 + static_cast<std::int64_t>(at) >= 0 && x0 + static_cast<std::int64_t>(at) < width)) {
         const __m512i upper = load_tap<R>(s, rows);
-        const __m512i lower = load_tap<R>(s, rows + R);
+        const __m512i lower = lone ? upper : load_tap<R>(s, rows + kRows - R);
         v[0] = _mm512_unpacklo_epi16(upper, lower);
         v[1] = _mm512_unpackhi_epi16(upper, lower);
       } else {
         v[0] = v[1] = s.padding;
       }
-      for (std::size_t n = 0; n < 2 * R; ++n) rows[n] += steps[n];
+      for (std::size_t n = 0; n < kRows; ++n) rows[n] += steps[n];
       unroll<P>([&](auto p) {
         if constexpr (at >= p * SW && at - p * SW < KW) {
           constexpr std::size_t kx = at - p * SW;
@@ -136,7 +142,10 @@ void outputs(const Strip& s, std::int64_t ox) {
         }
       });
     });
-  }
+    w += KW * 128;
+  };
+  for (std::int64_t pair = 0; pair < d.kernel_h / 2; ++pair) add_pair(pair, std::false_type());
+  if (d.kernel_h % 2 != 0) add_pair(d.pairs - 1, std::true_type());
   emit<R, P>(s, sums, ox * s.column);
 }
 
