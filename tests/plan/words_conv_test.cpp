@@ -1,4 +1,6 @@
 // Convolutions of 16-bit activations at the limits of one int32 sum.
+#include <cmath>
+
 #include "plan/compare.hpp"
 
 namespace halfeven::test {
@@ -103,6 +105,28 @@ TEST(WordsConv, SumsThatJustFit) {
         c.weights.insert(c.weights.end(), mixed.begin(), mixed.end());
         extremes(c, kDepth, mixed);
         check(c, sum == 65537, "sum " + std::to_string(sum) + ", zero point at " + std::to_string(place));
+      }
+    }
+  }
+}
+
+// Ratios 2^-8 and close to it: one sum in 256 meets a tie, or comes within 2^-16 of one.
+TEST(WordsConv, Ties) {
+  for (const DType type : {DType::uint16, DType::int16}) {
+    for (const double scale : {256.0, 255.99998474121094, 256.000030517578125}) {
+      for (const bool depthwise : {false, true}) {
+        Draw d(static_cast<std::uint64_t>(scale) + (depthwise ? 1 : 0));
+        Case c;
+        c.type = type;
+        c.x_zero = static_cast<double>(integer_min(type)) + 32768;
+        c.y_zero = static_cast<double>(integer_min(type)) + 32767;
+        c.y_scale = scale;
+        c.groups = depthwise ? 40 : 1;
+        c.image = {1, 40, 6, 9};
+        c.kernel = depthwise ? Shape{40, 1, 3, 3} : Shape{70, 40, 1, 1};
+        c.weights = d.codes(DType::int8, count_of(c.kernel));
+        c.codes = d.codes(type, count_of(c.image));
+        check(c, true, "scale " + std::to_string(scale) + (depthwise ? ", depthwise" : ""));
       }
     }
   }
