@@ -76,8 +76,8 @@ std::optional<kernels::LinearWords> find_line(std::span<const std::uint16_t> tab
     }
     return true;
   };
-  // Such a result is below 2^19, which the upper half of a double holds.
-  f.units = std::fabs(f.offset) + 65536 * std::fabs(f.ratio) < 0x1p18 && gives(kernels::linear_word_in_units);
+  // What is below 2^19 steps keeps a double around kLinearWhole in [2^52, 2^53).
+  f.units = std::fabs(f.offset) + 65536 * std::fabs(f.ratio) < 0x1p19 - 1 && gives(kernels::linear_word_in_units);
   if (!f.units && !gives(kernels::linear_word)) return std::nullopt;
   return f;
 }
