@@ -1,6 +1,9 @@
 // Sums, differences and products of two 16-bit tensors.
 #include "cpu/elementwise/binary_words.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -12,6 +15,8 @@ class BinaryWordsKernel final : public Kernel {
  public:
   kernels::BinaryWordsFunction function = nullptr;
   kernels::WordOperands operands;
+  std::optional<kernels::FixedWords> fixed;
+  std::optional<kernels::FixedWordsSum> fixed_sum;
   std::size_t first = 0;  // which node input is a, which b
   std::size_t second = 1;
   std::int64_t size = 0;
@@ -19,6 +24,8 @@ class BinaryWordsKernel final : public Kernel {
 
   void run(const Buffers& b, const ParallelFor& parallel) const override {
     kernels::WordOperands in = operands;
+    in.fixed = fixed ? &*fixed : nullptr;
+    in.fixed_sum = fixed_sum ? &*fixed_sum : nullptr;
     in.a = reinterpret_cast<const std::uint16_t*>(b.in[first]);
     in.b = reinterpret_cast<const std::uint16_t*>(b.in[second]);
     const kernels::Requantize q = requantization->view(true);
@@ -84,6 +91,17 @@ Offer make_binary_words(const Site& site) {
       std::make_unique<Requantization>(std::vector{ratio}, std::vector{Rational()}, second,
                                        std::vector{product ? kMost * kMost : kMost}, product ? 0.0 : kMost, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
+  if (product) {
+    const std::int64_t edges[] = {in.a_zero * std::int64_t{in.b_zero}, (65535 - in.a_zero) * std::int64_t{-in.b_zero},
+                                  -in.a_zero * std::int64_t{65535 - in.b_zero},
+                                  (65535 - in.a_zero) * std::int64_t{65535 - in.b_zero}};
+    const auto [least, most] = std::minmax_element(std::begin(edges), std::end(edges));
+    const std::int64_t middle = *least + (*most - *least + 1) / 2;
+    in.shift = static_cast<std::int32_t>(static_cast<std::uint32_t>(-middle));
+    kernel->fixed = kernel->requantization->fixed_words({0}, {-middle}, {0});
+  } else {
+    kernel->fixed_sum = kernel->requantization->fixed_words_sum(in.a_zero, in.b_zero);
+  }
   kernel->function = site.isa >= Isa::avx512
                          ? kernels::binary_words_avx512
                          : (site.isa >= Isa::avx2 ? kernels::binary_words_avx2 : kernels::binary_words_portable);

@@ -1,9 +1,11 @@
 // Convolutions, transposed convolutions and products with constant weights of at most 8 bits.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "cpu/conv/conv.hpp"
 #include "cpu/depthwise/depthwise.hpp"
+#include "cpu/depthwise/depthwise_words.hpp"
 #include "plan/conv_input.hpp"
 #include "plan/conv_problem.hpp"
 
@@ -22,6 +24,7 @@ class ConvKernel final : public Kernel {
   std::size_t which = 0;             // node input that is the activation
   std::vector<kernels::Conv> parts;  // one; a transposed convolution has one for each phase of its strides
   std::optional<kernels::Depthwise> depthwise;
+  std::optional<kernels::DepthwiseWords> depthwise_words;
   std::size_t sums = 0;  // where a wide depthwise's sums lie in the scratch
   std::unique_ptr<Requantization> requantization;
 
@@ -35,6 +38,7 @@ class ConvKernel final : public Kernel {
       if (*d)
         bytes += (*d)->packed.size() + (*d)->pairs.size() + (*d)->weights.size() * 2 + (*d)->lane_start.size() * 12;
     }
+    if (depthwise_words) bytes += depthwise_words->packed.size();
     return bytes;
   }
 
@@ -42,6 +46,12 @@ class ConvKernel final : public Kernel {
     const std::uint8_t* in = input.prepare(b.in[which], b.scratch, parallel);
     const kernels::Requantize q = requantization->view(false);
     if (depthwise) return run_depthwise(in, q, b, parallel);
+    if (depthwise_words) {
+      const kernels::DepthwiseWords& d = *depthwise_words;
+      parallel(d.geometry.batch * d.geometry.out_height, [&](std::int64_t first, std::int64_t last) {
+        kernels::depthwise_words_avx512_vnni(d, in, q, reinterpret_cast<std::uint8_t*>(b.out[0]), first, last);
+      });
+    }
     for (const kernels::Conv& part : parts) {
       parallel(part.units(), [&](std::int64_t first, std::int64_t last) { part.run(in, q, b.out[0], first, last); });
     }
@@ -130,6 +140,11 @@ bool fits_int32(const ConvRounding& rounding) {
   return *std::max_element(rounding.bounds.begin(), rounding.bounds.end()) < 0x1p31;
 }
 
+// What positions of padding hold in memory.
+std::uint16_t stored_zero(const ConvProblem& p) {
+  return static_cast<std::uint16_t>(p.xt == DType::int16 ? p.zero ^ 0x8000 : p.zero);
+}
+
 // A part that computes the output with the taps of `g`; tap k uses the weights of tap numbers[k].
 kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput& input, ConvGeometry g,
                         const std::vector<std::int64_t>& numbers, bool merged, const std::vector<std::int32_t>& shifts,
@@ -161,7 +176,8 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
   conv.rows = conv.functions.fixed && kernels::prefers_rows(g);
   bool interleaved = bytes && conv.functions.fixed && !p.wide && shifts.empty();
   if (interleaved) {
-    conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), true, conv.rows ? 2 : 4);
+    conv.weights =
+        kernels::pack_conv(g, weights.data(), rounding.start.data(), kernels::LaneOrder::bytes, conv.rows ? 2 : 4);
     auto fixed = requantization.fixed(conv.weights.channel);
     interleaved = fixed.has_value();
     if (fixed) {
@@ -170,10 +186,57 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
       conv.result = ConvResult::fixed;
     }
   }
-  if (!interleaved)
-    conv.weights = kernels::pack_conv(g, weights.data(), rounding.start.data(), false, conv.rows ? 2 : 4);
+  if (!interleaved) {
+    conv.weights =
+        kernels::pack_conv(g, weights.data(), rounding.start.data(), kernels::LaneOrder::plain, conv.rows ? 2 : 4);
+  }
   if (conv.functions.order != nullptr) conv.functions.order(conv.weights.packed);
   conv.one_sum = p.wide && conv.functions.planes && fits_int32(rounding);
+  conv.geometry = std::move(g);
+  return conv;
+}
+
+// 16-bit activations and results: the kernel reads words, where an int32 holds each channel's sum.
+std::optional<WordSums> sums_of_words(const Site& site, const ConvProblem& p, const Requantization& requantization,
+                                      bool depthwise) {
+  if (site.isa < Isa::vnni || !p.wide || p.transposed || bits(p.q.out_type) != 16) return std::nullopt;
+  if (depthwise && p.window.kernel[0] > kernels::kMostDepthwiseWordsHeight) return std::nullopt;
+  // Depthwise weights are packed as words.
+  auto sums = word_sums(p, requantization.word_bits(), depthwise ? 32767 : 127);
+  if (!sums) return std::nullopt;
+  std::vector<std::int64_t> channels(static_cast<std::size_t>(p.out_channels));
+  std::iota(channels.begin(), channels.end(), 0);
+  if (!requantization.fixed_words(channels, sums->shift, sums->bits)) return std::nullopt;
+  return sums;
+}
+
+// From bytes to words.
+void read_words(ConvGeometry& g, const ConvProblem& p) {
+  g.words = true;
+  for (std::int64_t* bytes : {&g.image_bytes, &g.row_bytes, &g.column_bytes, &g.group_bytes, &g.channels}) *bytes *= 2;
+  g.flip = p.xt == DType::int16 ? 0 : 0x8000;
+  g.padding_word = stored_zero(p);
+}
+
+kernels::Conv make_words(const Site& site, const ConvProblem& p, ConvGeometry g, const WordSums& sums,
+                         const Requantization& requantization) {
+  read_words(g, p);
+  std::vector<std::int8_t> weights;
+  for (std::int64_t oc = 0; oc < p.out_channels; ++oc) {
+    for (std::int64_t t = 0; t < p.taps(); ++t) {
+      for (std::int64_t c = 0; c < p.in_channels; ++c) {
+        weights.push_back(
+            static_cast<std::int8_t>(p.weight(oc, t, c) * (1 << sums.bits[static_cast<std::size_t>(oc)])));
+      }
+    }
+  }
+  kernels::Conv conv;
+  conv.functions = kernels::conv_words_avx512_vnni();
+  conv.rows = kernels::prefers_rows(g);
+  conv.weights = kernels::pack_conv(g, weights.data(), sums.start.data(), kernels::LaneOrder::words, conv.rows ? 2 : 4);
+  conv.fixed_words = *requantization.fixed_words(conv.weights.channel, sums.shift, sums.bits);
+  conv.fixed_words.checked = !site.plain_rounding;
+  conv.result = ConvResult::fixed_words;
   conv.geometry = std::move(g);
   return conv;
 }
@@ -229,7 +292,6 @@ std::vector<kernels::Conv> make_phases(const Site& site, const ConvProblem& p, c
 void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, const ConvRounding& rounding) {
   const bool vectors = site.isa >= Isa::vnni;
   const bool pairs = !vectors && site.isa >= Isa::avx2 && p.window.kernel[0] <= kernels::kMostDepthwiseHeight;
-  const bool words = p.wide && vectors && p.window.kernel[0] <= kernels::kMostDepthwiseHeight && fits_int32(rounding);
   const auto describe = [&](std::uint8_t padding) {
     kernels::Depthwise d;
     d.geometry = geometry_of(p);
@@ -245,24 +307,14 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
     d.start = rounding.start;
     d.function =
         vectors ? kernels::depthwise_avx512_vnni : (pairs ? kernels::depthwise_avx2 : kernels::depthwise_portable);
-    d.words = words;
-    d.raw = p.wide && !words;
+    d.raw = p.wide;
     pairs ? kernels::pack_depthwise_pairs(d) : kernels::pack_depthwise(d);
     return d;
   };
   const auto low_padding = static_cast<std::uint8_t>(p.zero);
   kernels::Depthwise d = describe(p.wide ? static_cast<std::uint8_t>(p.zero >> 8) : low_padding);
   const auto lanes = pairs ? kernels::depthwise_pair_lanes(p.groups) : kernels::depthwise_lanes(p.groups);
-  if (d.words) {
-    const kernels::Requantize q = kernel.requantization->view(false);
-    for (const std::int64_t channel : lanes) {
-      d.lane_ratio.push_back(channel < 0 ? 0 : q.ratio[channel]);
-      d.lane_offset.push_back(channel < 0 ? 0 : q.offset[channel]);
-    }
-    d.plane_bytes = kernel.input.plane_bytes();
-    d.padding_at = kernel.input.padding_at();
-    d.low_padding = low_padding;
-  } else if (d.raw) {
+  if (d.raw) {
     kernel.low_depthwise = describe(low_padding);
     kernel.finish = functions_of(site.isa).to_words;
     kernel.sums = (kernel.input.scratch_bytes() + 63) / 64 * 64;
@@ -274,6 +326,27 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
     d.use_fixed = true;
   }
   kernel.depthwise = std::move(d);
+}
+
+kernels::DepthwiseWords make_depthwise_words(const Site& site, const ConvProblem& p, const WordSums& sums,
+                                             const Requantization& requantization) {
+  kernels::DepthwiseWords d;
+  d.geometry = geometry_of(p);
+  read_words(d.geometry, p);
+  d.kernel_h = p.window.kernel[0];
+  d.kernel_w = p.window.kernel[1];
+  d.dilation_h = p.window.dilations[0];
+  d.dilation_w = p.window.dilations[1];
+  std::vector<std::int16_t> weights;
+  for (std::int64_t t = 0; t < p.taps(); ++t) {
+    for (std::int64_t c = 0; c < p.groups; ++c) {
+      weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0) * (1 << sums.bits[static_cast<std::size_t>(c)])));
+    }
+  }
+  kernels::pack_depthwise_words(d, weights, sums.start);
+  d.fixed = *requantization.fixed_words(kernels::depthwise_words_lanes(p.groups), sums.shift, sums.bits);
+  d.fixed.checked = !site.plain_rounding;
+  return d;
 }
 
 }  // namespace
@@ -310,7 +383,10 @@ Offer make_conv(const Site& site) {
   input.channels = p.groups * p.in_channels;
   kernel->which = input_of(site.node, p.x.id);
   Form form = byte_form(p.product ? Layout::plain : Layout::channels_last, p.xt);
-  if (p.wide) {
+  const auto words = sums_of_words(site, p, *kernel->requantization, depthwise);
+  if (words) {
+    input.element_bytes = 2;
+  } else if (p.wide) {
     input.kind = ConvInput::Kind::planes;
     input.flip = p.xt == DType::int16 ? 0x8000 : 0;
     input.zero = static_cast<std::uint16_t>(p.zero);
@@ -318,8 +394,9 @@ Offer make_conv(const Site& site) {
   }
   std::vector<std::int64_t> numbers;
   const auto [kh, kw] = std::pair(p.window.kernel[0], p.window.kernel[1]);
-  const bool merged = !p.product && !p.transposed && !p.wide && p.groups == 1 && p.window.dilations[1] == 1 && kw > 1 &&
-                      p.in_channels % 4 != 0 && kw * p.in_channels <= 64;
+  const bool whole_quads = p.in_channels * input.element_bytes % 4 == 0;  // they are read in fours
+  const bool merged = !p.product && !p.transposed && (!p.wide || words) && p.groups == 1 &&
+                      p.window.dilations[1] == 1 && kw > 1 && !whole_quads && kw * p.in_channels <= 64;
   if (merged) {
     input.kind = ConvInput::Kind::rows;
     input.layout = site.layout(p.x.id);
@@ -327,7 +404,7 @@ Offer make_conv(const Site& site) {
     input.left = std::max<std::int64_t>(0, p.window.begin[1]);
     const std::int64_t reach = (g.out_width - 1) * g.stride_w + kw - p.window.begin[1];  // columns that are read
     input.padded_width = input.left + std::max(p.width, reach);
-    input.padding = static_cast<std::uint8_t>(p.zero);
+    input.padding = stored_zero(p);
     const std::int64_t skipped = input.left - p.window.begin[1];  // where padding is negative
     g.row_bytes = input.padded_width * p.in_channels;
     g.image_bytes = p.height * g.row_bytes;
@@ -343,11 +420,14 @@ Offer make_conv(const Site& site) {
   }
   if (p.taps() > static_cast<std::int64_t>(kMostTaps) && g.taps.size() > kMostTaps)
     return refuse("has more than 128 taps");
-  // Channels are read in fours.
-  kernel->reads_beyond = input.kind == ConvInput::Kind::as_it_is && !depthwise && p.in_channels % 4 != 0;
+  kernel->reads_beyond = input.kind == ConvInput::Kind::as_it_is && !depthwise && !whole_quads;
   kernel->scratch = input.scratch_bytes();
-  if (depthwise) {
+  if (depthwise && words) {
+    kernel->depthwise_words = make_depthwise_words(site, p, *words, *kernel->requantization);
+  } else if (depthwise) {
     make_depthwise(*kernel, site, p, rounding);
+  } else if (words) {
+    kernel->parts.push_back(make_words(site, p, std::move(g), *words, *kernel->requantization));
   } else if (p.transposed) {
     kernel->parts = make_phases(site, p, shifts, rounding, *kernel->requantization);
   } else {
@@ -356,8 +436,10 @@ Offer make_conv(const Site& site) {
   }
   for (kernels::Conv& part : kernel->parts) part.divide(site.threads);
 
-  kernel->note = "|sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) +
-                 (p.wide ? ", two int32 planes; " : ", int32; ") + kernel->requantization->describe();
+  const char* sums = words ? ", one int32 sum; 32.16, lanes closer than 2^-13 to a tie go to "
+                           : (p.wide ? ", two int32 planes; " : ", int32; ");
+  kernel->note =
+      "|sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) + sums + kernel->requantization->describe();
   kernel->in_forms.resize(site.node.inputs.size());
   kernel->in_forms[kernel->which] = form;
   kernel->out_form = byte_form(p.product ? Layout::plain : Layout::channels_last, p.q.out_type);

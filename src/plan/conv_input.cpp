@@ -1,5 +1,6 @@
 #include "plan/conv_input.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace halfeven::plan {
@@ -8,17 +9,19 @@ namespace {
 constexpr std::size_t kSlack = 64;
 
 // One row of an image, position by position.
-void interleave(const ConvInput& c, const std::uint8_t* in, std::uint8_t* to, std::int64_t n, std::int64_t y) {
-  std::memset(to, c.padding, static_cast<std::size_t>(c.left * c.channels));
-  std::uint8_t* middle = to + c.left * c.channels;
+template <class T>
+void interleave(const ConvInput& c, const T* in, T* to, std::int64_t n, std::int64_t y) {
+  const auto padding = static_cast<T>(c.padding);
+  std::fill_n(to, c.left * c.channels, padding);
+  T* middle = to + c.left * c.channels;
   const std::int64_t right = c.padded_width - c.left - c.width;
-  std::memset(middle + c.width * c.channels, c.padding, static_cast<std::size_t>(right * c.channels));
+  std::fill_n(middle + c.width * c.channels, right * c.channels, padding);
   if (c.layout == Layout::channels_last || c.channels == 1) {
-    std::memcpy(middle, in + (n * c.height + y) * c.width * c.channels, static_cast<std::size_t>(c.width * c.channels));
+    std::copy_n(in + (n * c.height + y) * c.width * c.channels, c.width * c.channels, middle);
     return;
   }
   const std::int64_t plane = c.height * c.width;
-  const std::uint8_t* from = in + n * c.channels * plane + y * c.width;
+  const T* from = in + n * c.channels * plane + y * c.width;
   if (c.channels == 3) {
     for (std::int64_t x = 0; x < c.width; ++x) {
       middle[3 * x] = from[x];
@@ -32,11 +35,21 @@ void interleave(const ConvInput& c, const std::uint8_t* in, std::uint8_t* to, st
   }
 }
 
+template <class T>
+void interleave_all(const ConvInput& c, const std::byte* in, std::byte* scratch, const ParallelFor& parallel) {
+  parallel(c.batch * c.height, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) {
+      interleave(c, reinterpret_cast<const T*>(in), reinterpret_cast<T*>(scratch) + r * c.padded_width * c.channels,
+                 r / c.height, r % c.height);
+    }
+  });
+}
+
 }  // namespace
 
 std::size_t ConvInput::scratch_bytes() const {
   switch (kind) {
-    case Kind::rows: return static_cast<std::size_t>(batch * height * padded_width * channels) + kSlack;
+    case Kind::rows: return static_cast<std::size_t>(batch * height * padded_width * channels * element_bytes) + kSlack;
     case Kind::planes: return static_cast<std::size_t>(2 * plane_bytes()) + kSlack;
     default: return 0;
   }
@@ -47,11 +60,7 @@ const std::uint8_t* ConvInput::prepare(const std::byte* in, std::byte* scratch, 
   auto* to = reinterpret_cast<std::uint8_t*>(scratch);
   switch (kind) {
     case Kind::rows:
-      parallel(batch * height, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t r = first; r < last; ++r) {
-          interleave(*this, bytes, to + r * padded_width * channels, r / height, r % height);
-        }
-      });
+      (element_bytes == 2 ? interleave_all<std::uint16_t> : interleave_all<std::uint8_t>)(*this, in, scratch, parallel);
       return to;
     case Kind::planes: {
       const auto* words = reinterpret_cast<const std::uint16_t*>(in);

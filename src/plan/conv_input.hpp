@@ -23,7 +23,8 @@ struct ConvInput {
   // rows:
   std::int64_t left = 0;
   std::int64_t padded_width = 1;
-  std::uint8_t padding = 0;
+  std::int64_t element_bytes = 1;  ///< or 2
+  std::uint16_t padding = 0;
   // planes:
   std::uint16_t flip = 0;  ///< 0x8000 for signed values
   std::uint16_t zero = 0;  ///< what padding holds

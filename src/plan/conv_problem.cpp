@@ -201,4 +201,28 @@ std::string round_sums(const Site& site, const ConvProblem& p, const std::vector
   return "";
 }
 
+std::optional<WordSums> word_sums(const ConvProblem& p, std::vector<int> bits, std::int64_t largest) {
+  WordSums out;
+  for (std::int64_t oc = 0; oc < p.out_channels; ++oc) {
+    const std::int64_t unit = std::int64_t{1} << bits[static_cast<std::size_t>(oc)];
+    std::int64_t positive = 0;
+    std::int64_t negative = 0;
+    for (std::int64_t t = 0; t < p.taps(); ++t) {
+      for (std::int64_t c = 0; c < p.in_channels; ++c) {
+        const std::int64_t v = p.weight(oc, t, c);
+        if (v * unit > largest || v * unit < -largest - 1) return std::nullopt;
+        (v > 0 ? positive : negative) += v;
+      }
+    }
+    const std::int64_t width = 65535 * (positive - negative);
+    if (width * unit >= std::int64_t{1} << 32) return std::nullopt;
+    const std::int64_t middle = 65535 * negative + (width + 1) / 2;
+    const std::int64_t start = (32768 * (positive + negative) - middle) * unit;
+    out.start.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(start)));
+    out.shift.push_back(-middle);
+  }
+  out.bits = std::move(bits);
+  return out;
+}
+
 }  // namespace halfeven::plan

@@ -61,4 +61,16 @@ struct ConvRounding {
 std::string round_sums(const Site& site, const ConvProblem& p, const std::vector<std::int32_t>& shifts,
                        ConvRounding& out);
 
+/// One int32 sum of 16-bit activations: the kernel adds up products of x - 32768 and weights times 2^bits, modulo 2^32,
+/// from `start` on. That is 2^bits times the sum of the products with x plus `shift`, which puts what it reaches into
+/// the middle of int32.
+struct WordSums {
+  std::vector<int> bits;
+  std::vector<std::int32_t> start;
+  std::vector<std::int64_t> shift;
+};
+/// `bits`: of each channel. nullopt where a weight exceeds `largest`, or a channel's least and largest sum are 2^32
+/// apart or further: without `bits`, its weights' magnitudes exceed 65,537 together.
+std::optional<WordSums> word_sums(const ConvProblem& p, std::vector<int> bits, std::int64_t largest);
+
 }  // namespace halfeven::plan

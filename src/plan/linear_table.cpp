@@ -80,9 +80,15 @@ std::optional<kernels::LinearWords> find_line(std::span<const std::uint16_t> tab
   f.ratio = line.ratio;
   f.offset = line.offset;
   if (!(std::fabs(f.offset) + 65536 * std::fabs(f.ratio) < 0x1p30)) return std::nullopt;
-  for (std::size_t x = 0; x < table.size(); ++x) {
-    if (kernels::linear_word(f, static_cast<std::uint16_t>(x)) != table[x]) return std::nullopt;
-  }
+  const auto gives = [&](std::uint16_t (*function)(const kernels::LinearWords&, std::uint16_t)) {
+    for (std::size_t x = 0; x < table.size(); ++x) {
+      if (function(f, static_cast<std::uint16_t>(x)) != table[x]) return false;
+    }
+    return true;
+  };
+  // What is below 2^19 steps keeps a double around kLinearWhole in [2^52, 2^53).
+  f.units = std::fabs(f.offset) + 65536 * std::fabs(f.ratio) < 0x1p19 - 1 && gives(kernels::linear_word_in_units);
+  if (!f.units && !gives(kernels::linear_word)) return std::nullopt;
   return f;
 }
 

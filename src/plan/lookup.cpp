@@ -175,7 +175,8 @@ Offer make_lookup(const Site& site) {
       linear->size = elements(site.shape(node.outputs[0]));
       linear->in_forms = {Form{site.layout(node.inputs[0])}};
       linear->out_form = {site.layout(node.inputs[0])};
-      linear->note = "a line between two bounds; all 65,536 results compared with the table's";
+      linear->note = std::string("a line between two bounds") + (line->units ? " in units of 2^-32" : "") +
+                     "; all 65,536 results compared with the table's";
       return {std::move(linear), ""};
     }
   }

@@ -12,6 +12,12 @@ namespace {
 // A coarser check would send too many lanes to the slow path.
 constexpr double kFloatSlack = 0x1p-9;
 
+// Of the forms that round to 16 bits, in units of 2^-16 of a step.
+constexpr double kOne = 65536;
+constexpr double kWhole = 0x1.8p52;  // doubles around it are whole
+constexpr int kMargin = 2;
+constexpr double kRoom = 8;  // from a limit to where results change: errors and the margin are smaller
+
 const ir::Node* producer(const ir::Graph& g, ir::ValueId id) {
   for (const ir::Node& n : g.nodes) {
     if (!n.outputs.empty() && n.outputs[0] == id) return &n;
@@ -264,7 +270,6 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
 
 std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64_t>& lanes) const {
   if (float_slack_ < 0 || lo_ < 0 || hi_ > 255 || !second_.is_zero()) return std::nullopt;
-  constexpr double kOne = 65536;
   kernels::Fixed f;
   f.ratio.assign(lanes.size(), 0.0F);
   f.offset.assign(lanes.size(), 0.0F);
@@ -301,7 +306,6 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
 
 kernels::FixedSum Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const {
   if (lo_ < 0 || hi_ > 255) return {};
-  constexpr double kOne = 65536;
   const double a = ratio_[0];
   const double b = second_.to_double();
   const double offset = offset_[0] + zero_ + 0.5 - a_zero * a - b_zero * b;
@@ -319,6 +323,80 @@ kernels::FixedSum Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_
   f.ratio2 = static_cast<float>(b * kOne);
   f.offset = static_cast<float>(offset * kOne + margin);
   f.safe_bits = 0xFFFF & ~(2 * margin - 1);
+  return f;
+}
+
+std::vector<int> Requantization::word_bits() const {
+  std::vector<int> out;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    int b = 0;
+    while (b < 8 && std::ldexp(ratio_[k], -b) > 0.5) ++b;
+    out.push_back(b);
+  }
+  return out;
+}
+
+std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector<std::int64_t>& lanes,
+                                                               const std::vector<std::int64_t>& shifts,
+                                                               const std::vector<int>& bits) const {
+  if (!second_.is_zero()) return std::nullopt;
+  using numerics::Rational;
+  constexpr double kLeast = -0x1p31;
+  constexpr double kMost = 0x1p31 - 1;
+  // The offset and the sum are each rounded to a unit of 2^-16; what the ratio's rounding adds is far smaller, since
+  // sums are below 2^31 and ratios at most 1/2. Both errors are less than the margin.
+  kernels::FixedWords f;
+  const std::size_t count = lanes.size();
+  f.ratio.assign(count, 0.0);
+  f.offset.assign(count, kWhole + kOne / 2);  // no tie
+  f.least.assign(count, INT32_MIN);
+  f.most.assign(count, INT32_MAX);
+  f.shift.assign(count, 0);
+  f.bits.assign(count, 0);
+  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
+  for (std::size_t l = 0; l < count; ++l) {
+    if (lanes[l] < 0) continue;
+    const auto k = static_cast<std::size_t>(lanes[l]);
+    // Where doubles are exact, so are ties: one sum in 2^m meets one if the ratio is 2^-m.
+    const double of_sum = std::ldexp(ratio_[k], -bits[k]);
+    if (!(of_sum > 0x1p-80 && of_sum <= 0.5) || (slack_ == 0 && ratio_[k] > 0x1p-6)) return std::nullopt;
+    f.shift[l] = shifts[k];
+    f.bits[l] = bits[k];
+    const Rational offset = (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_)) * Rational(65536) +
+                            Rational(32768 + kMargin);
+    const double ratio = of_sum * kOne;
+    const double o = offset.to_double();
+    if (!(std::fabs(o) < 0x1p50)) return std::nullopt;
+    const double least = std::ceil((lo_ * kOne + kRoom - o) / ratio);
+    const double most = std::floor(((hi_ + 1) * kOne - kRoom - o) / ratio);
+    if (least > kMost || most < kLeast) {  // the same result for all sums
+      f.offset[l] = kWhole + kOne / 2 + kOne * (least > kMost ? lo_ : hi_);
+      continue;
+    }
+    f.ratio[l] = ratio;
+    f.offset[l] = (offset + Rational::from_double(kWhole)).to_double();
+    f.least[l] = static_cast<std::int32_t>(std::clamp(least, kLeast, kMost));
+    f.most[l] = static_cast<std::int32_t>(std::clamp(most, kLeast, kMost));
+  }
+  return f;
+}
+
+std::optional<kernels::FixedWordsSum> Requantization::fixed_words_sum(std::int32_t a_zero, std::int32_t b_zero) const {
+  using numerics::Rational;
+  if (slack_ == 0) return std::nullopt;
+  kernels::FixedWordsSum f;
+  f.ratio = ratio_[0] * kOne;
+  f.ratio2 = second_.to_double() * kOne;
+  const Rational offset =
+      (offsets_[0] - Rational(a_zero) * ratios_[0] - Rational(b_zero) * second_ + Rational(zero_)) * Rational(65536) +
+      Rational(32768 + kMargin);
+  // The offset and two sums are rounded to units, less than the margin together with what the ratios' roundings add.
+  const double reach = 65536 * (std::fabs(f.ratio) + std::fabs(f.ratio2)) + std::fabs(offset.to_double());
+  if (!(reach < 0x1p50)) return std::nullopt;
+  f.offset = (offset + Rational::from_double(kWhole)).to_double();
+  f.least = kWhole + lo_ * kOne + kRoom;
+  f.most = kWhole + (hi_ + 1) * kOne - kRoom;
+  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
   return f;
 }
 

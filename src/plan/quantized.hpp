@@ -8,6 +8,7 @@
 #include "common/requantize.hpp"
 #include "cpu/conv/conv.hpp"
 #include "cpu/elementwise/binary.hpp"
+#include "cpu/elementwise/binary_words.hpp"
 #include "numerics/rational.hpp"
 #include "plan/kernel.hpp"
 
@@ -85,6 +86,15 @@ class Requantization {
   std::optional<kernels::Fixed> fixed(const std::vector<std::int64_t>& lanes) const;
   /// The same for sums of bytes a - a_zero and b - b_zero; without safe_bits where there is none.
   kernels::FixedSum fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const;
+  /// By channel the least b for which ratio / 2^b is no more than 1/2, as the next function needs it.
+  std::vector<int> word_bits() const;
+  /// The 32.16 form of 16-bit results, by lane; channel c's sums are 2^bits[c] times those that were described above
+  /// plus shifts[c]. nullopt where a ratio / 2^b is none between 0 and 1/2, or where ties are common.
+  std::optional<kernels::FixedWords> fixed_words(const std::vector<std::int64_t>& lanes,
+                                                 const std::vector<std::int64_t>& shifts,
+                                                 const std::vector<int>& bits) const;
+  /// The same for a * ratio + b * ratio2 of two words less their zero points.
+  std::optional<kernels::FixedWordsSum> fixed_words_sum(std::int32_t a_zero, std::int32_t b_zero) const;
   std::string describe() const;
 
  private:

@@ -159,7 +159,7 @@ Sample sample_conv(const ConvSample& c, Operands operands) {
   const std::int64_t ow = (c.width + 2 * c.pad - c.kernel_w) / c.stride + 1;
   b.count_output({c.batch, c.out_channels, oh, ow}, c.x);
   const auto products = static_cast<double>(c.batch * c.out_channels * oh * ow * depth * c.kernel_h * c.kernel_w);
-  double reach = reach_of(depth * c.kernel_h * c.kernel_w, scale, operands);
+  double reach = reach_of(depth * c.kernel_h * c.kernel_w, scale, operands) * (bits(c.x) == 16 ? 257 : 1);
   if (c.ties) reach = 127.5 * scale * 0x1p-9 * std::exp2(std::round(std::log2(reach / 127.5 / scale * 0x1p9)));
   return b.finish(y, reach, c.x, 2 * products);
 }
@@ -205,7 +205,8 @@ Sample sample_binary(const std::string& op_type, const Shape& shape, const Shape
   const ir::ValueId a = b.dequantize(b.input(codes(type, shape, operands, 7, 1)), 0.02);
   const ir::ValueId other = b.dequantize(b.input(codes(type, b_shape, operands, 5, 2)), 0.03125);
   b.count_output(shape, type);
-  return b.finish(b.node(op_type, {a, other}), op_type == "Mul" ? 10.3 : 6.6, type, 0);
+  const double wider = bits(type) == 16 ? 257 : 1;
+  return b.finish(b.node(op_type, {a, other}), op_type == "Mul" ? 10.3 * wider * wider : 6.6 * wider, type, 0);
 }
 
 Sample sample_unary(const std::string& op_type, const Shape& shape, DType type, Operands operands) {

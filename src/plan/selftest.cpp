@@ -117,12 +117,32 @@ std::vector<Trial> make_trials() {
                    .pad = 1,
                    .groups = 21},
                   kWorst));
+  add(sample_conv({.channels = 21,
+                   .height = 4,
+                   .width = 5,
+                   .out_channels = 66,
+                   .kernel_h = 3,
+                   .kernel_w = 3,
+                   .pad = 1,
+                   .x = DType::uint16},
+                  kWorst));
+  add(sample_conv({.channels = 37,
+                   .height = 5,
+                   .width = 6,
+                   .out_channels = 37,
+                   .kernel_h = 3,
+                   .kernel_w = 3,
+                   .pad = 1,
+                   .groups = 37,
+                   .x = DType::int16},
+                  kWorst));
   add(sample_product({.rows = 5, .depth = 130, .columns = 17}, kWorst));
   add(sample_product({.rows = 3, .depth = 70, .columns = 17, .a = DType::int8, .gemm = true}, kWorst));
   add(sample_product({.batch = 2, .rows = 5, .depth = 67, .columns = 17, .b = DType::uint8, .constant_b = false},
                      kWorst));
   for (const char* op : {"Add", "Sub", "Mul"}) add(sample_binary(op, {1, 5, 3, 7}, {1, 5, 3, 7}, DType::uint8, kWorst));
   add(sample_binary("Add", {3, 35}, {3, 35}, DType::int8, kWorst));
+  for (const char* op : {"Add", "Mul"}) add(sample_binary(op, {3, 35}, {3, 35}, DType::uint16, kWorst));
   for (const char* op : {"MaxPool", "AveragePool", "GlobalAveragePool"}) {
     add(sample_unary(op, {1, 19, 4, 4}, DType::uint8, kWorst));
   }

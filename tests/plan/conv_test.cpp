@@ -79,7 +79,7 @@ properties::SmallGraph draw_conv(Draw& d, const Kind& kind) {
   g.constants.push_back({"ws", {DType::float32, {m}, scales}});
   g.constants.push_back({"wz", {wt, {m}, zeros}});
   const double depth = std::sqrt(static_cast<double>(channels * count_of(kernel)));
-  const double spread = (kind.words ? 1.0 : 40.0) * depth * (d.chance(3) ? 0.1 : 1.0);
+  const double spread = (kind.words ? d.pick({1.0, 256.0, 2000.0}) : 40.0) * depth * (d.chance(3) ? 0.1 : 1.0);
   g.constants.push_back({"ys", number(DType::float32, static_cast<double>(static_cast<float>(d.scale() * spread)))});
   g.constants.push_back({"yz", number(yt, d.codes(yt, 1)[0])});
   g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 
 namespace halfeven::kernels {
@@ -34,18 +35,35 @@ std::vector<ConvBlock> blocks_of(const ConvGeometry& g, std::int64_t most_vector
   return out;
 }
 
+std::int64_t channel_of(LaneOrder order, std::int64_t vectors, std::int64_t vector, std::int64_t lane) {
+  switch (order) {
+    case LaneOrder::bytes: return interleaved_channel(vectors, vector, lane);
+    case LaneOrder::words: return interleaved_word(vectors, vector, lane);
+    default: return vector * kLanes + lane;
+  }
+}
+
+// What a tap's weights add to a sum, modulo 2^32, where they read padding.
+std::int32_t padding_sum(const ConvGeometry& g, const std::int8_t* weights) {
+  const std::int32_t factor = g.words ? static_cast<std::int16_t>(g.padding_word ^ g.flip) : g.padding;
+  std::uint32_t sum = 0;
+  for (std::int64_t i = 0; i < g.inputs(); ++i) sum += static_cast<std::uint32_t>(weights[i] * factor);
+  return static_cast<std::int32_t>(sum);
+}
+
 }  // namespace
 
-ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved,
+ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, LaneOrder order,
                       std::int64_t most_vectors) {
   ConvWeights w;
   w.blocks = blocks_of(g, most_vectors);
   const auto taps = static_cast<std::int64_t>(g.taps.size());
+  const std::int64_t factors = g.words ? 2 : 4;  // of a lane
   std::size_t bytes = 0;
   for (ConvBlock& b : w.blocks) {
     b.weights = bytes;
     b.lanes = w.lanes;
-    bytes += static_cast<std::size_t>(taps * g.quads() * b.vectors * kLanes * 4);
+    bytes += static_cast<std::size_t>(taps * g.quads() * b.vectors * kLanes * factors);
     w.lanes += static_cast<std::size_t>(b.vectors * kLanes);
   }
   w.packed = AlignedBytes(bytes);
@@ -55,23 +73,20 @@ ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const s
   for (const ConvBlock& b : w.blocks) {
     for (std::int64_t v = 0; v < b.vectors; ++v) {
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        const std::int64_t c = interleaved ? interleaved_channel(b.vectors, v, lane) : v * kLanes + lane;
+        const std::int64_t c = channel_of(order, b.vectors, v, lane);
         if (c >= b.channels) continue;
         const std::int64_t oc = b.group * g.out_channels + b.channel + c;
         const std::size_t at = b.lanes + static_cast<std::size_t>(v * kLanes + lane);
         w.start[at] = start[oc];
         w.channel[at] = oc;
         for (std::int64_t t = 0; t < taps; ++t) {
-          const std::int8_t* from = weights + (oc * taps + t) * g.channels;
-          std::int32_t sum = 0;
-          for (std::int64_t i = 0; i < g.channels; ++i) {
-            const std::int64_t quad = t * g.quads() + i / 4;
-            w.packed
-                .data()[static_cast<std::int64_t>(b.weights) + ((quad * b.vectors + v) * kLanes + lane) * 4 + i % 4] =
-                from[i];
-            sum += from[i];
+          const std::int8_t* from = weights + (oc * taps + t) * g.inputs();
+          for (std::int64_t i = 0; i < g.inputs(); ++i) {
+            const std::int64_t quad = t * g.quads() + i / factors;
+            const std::int64_t at_lane = ((quad * b.vectors + v) * kLanes + lane) * factors;
+            w.packed.data()[static_cast<std::int64_t>(b.weights) + at_lane + i % factors] = from[i];
           }
-          w.padding[static_cast<std::size_t>(t) * w.lanes + at] = sum * g.padding;
+          w.padding[static_cast<std::size_t>(t) * w.lanes + at] = padding_sum(g, from);
         }
       }
     }
@@ -80,6 +95,9 @@ ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const s
   w.tap_numbers.resize(g.taps.size());
   std::iota(w.tap_numbers.begin(), w.tap_numbers.end(), 0);
   w.padding_row.assign(static_cast<std::size_t>(g.quads() * 4), g.padding);
+  for (std::size_t i = 0; g.words && i < w.padding_row.size(); i += 2) {
+    std::memcpy(w.padding_row.data() + i, &g.padding_word, sizeof g.padding_word);
+  }
   return w;
 }
 
@@ -158,11 +176,12 @@ class Walk {
       }
       return;
     }
-    if (linear_ && conv_.result == ConvResult::fixed) {
+    const bool fixed = conv_.result == ConvResult::fixed || conv_.result == ConvResult::fixed_words;
+    if (linear_ && fixed) {
       run_of_tiles(block, n, begin, end, most);
       return;
     }
-    if (conv_.result == ConvResult::fixed && g_.out_width >= 4 * most) {
+    if (fixed && g_.out_width >= 4 * most) {
       row_by_row(block, n, begin, end, most);
       return;
     }
@@ -224,8 +243,10 @@ class Walk {
     args.out = out.data();
     args.q = &q_;
     args.first_channel = static_cast<std::size_t>(block.group * g_.out_channels + block.channel);
-    const bool fixed = conv_.result == ConvResult::fixed;
-    args.fixed = fixed ? &conv_.fixed : nullptr;
+    args.fixed = conv_.result == ConvResult::fixed ? &conv_.fixed : nullptr;
+    args.fixed_words = conv_.result == ConvResult::fixed_words ? &conv_.fixed_words : nullptr;
+    args.flip = g_.flip;
+    const bool fixed = args.fixed != nullptr || args.fixed_words != nullptr;
     args.in = positions_.in.data();
     const TileFunction function = conv_.functions.tile(pixels, block.vectors);
     const std::int64_t stride = block.vectors * kLanes;
@@ -317,7 +338,10 @@ class Walk {
         if (start != starts_.data()) std::copy(start, start + lanes, starts_.begin());
         start = starts_.data();
         const std::int32_t* add = conv_.weights.padding.data() + t * conv_.weights.lanes + block.lanes;
-        for (std::size_t l = 0; l < lanes; ++l) starts_[l] += add[l];
+        for (std::size_t l = 0; l < lanes; ++l) {  // modulo 2^32
+          starts_[l] =
+              static_cast<std::int32_t>(static_cast<std::uint32_t>(starts_[l]) + static_cast<std::uint32_t>(add[l]));
+        }
         continue;
       }
       positions_.numbers[static_cast<std::size_t>(used)] = static_cast<std::int32_t>(t);

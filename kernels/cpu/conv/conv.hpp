@@ -31,6 +31,7 @@ struct ConvGeometry {
   std::int64_t groups = 1;
   std::int64_t group_bytes = 0;  ///< from one group's channels to the next group's
   std::int64_t channels = 1;     ///< bytes of a group at a position; read in fours, so up to 3 bytes beyond
+  bool words = false;            ///< positions hold 16-bit integers, two bytes each
   std::vector<Tap> taps;
   std::int64_t out_height = 1;
   std::int64_t out_width = 1;
@@ -46,7 +47,10 @@ struct ConvGeometry {
   std::int64_t out_column = 0;
   std::size_t out_element = 1;  ///< bytes
   std::uint8_t padding = 0;
+  std::uint16_t padding_word = 0;  ///< of words
+  std::uint16_t flip = 0;          ///< of words: a product's factor is int16(word ^ flip)
 
+  std::int64_t inputs() const { return words ? channels / 2 : channels; }  ///< input channels of a group
   std::int64_t quads() const { return (channels + 3) / 4; }
   std::int64_t out_pixels() const { return out_height * out_width; }
 };
@@ -65,6 +69,21 @@ struct Fixed {
   std::uint8_t hi = 255;
 };
 
+/// The 32.16 form of a requantisation to 16 bits: a result is the upper 16 of the low 32 bits of the double
+/// fma(s, ratio, offset) in [2^52, 2^53), whose last bit is worth 2^-16 of a step. s is the sum within [least, most]:
+/// what lies beyond saturates. Where the 16 bits below the result have none of `safe_bits`, a tie may lie between.
+/// Arrays in lane order.
+struct FixedWords {
+  std::vector<double> ratio;
+  std::vector<double> offset;
+  std::vector<std::int32_t> least;
+  std::vector<std::int32_t> most;
+  std::vector<int> bits;
+  std::vector<std::int64_t> shift;  ///< s = 2^bits * (a + shift) with the sum a that Requantize takes
+  std::int32_t safe_bits = 0xFFFC;
+  bool checked = true;  ///< as in Fixed
+};
+
 /// Output channels of a group that are computed together.
 struct ConvBlock {
   std::int64_t group = 0;
@@ -75,8 +94,8 @@ struct ConvBlock {
   std::size_t lanes = 0;      ///< where its entries of arrays in lane order begin
 };
 
-/// Weights in the order in which the tiles read them: per block, tap, four input channels, vector: 16 channels of four
-/// bytes. Lane order: blocks one after the other, in a block by vector and lane.
+/// Weights in the order in which the tiles read them: per block, tap, four input channels (two if they are words),
+/// vector: 16 channels of as many bytes. Lane order: blocks one after the other, in a block by vector and lane.
 struct ConvWeights {
   AlignedBytes packed;
   std::vector<std::int32_t> start;    ///< what each sum starts from
@@ -89,10 +108,12 @@ struct ConvWeights {
   std::vector<std::uint8_t> padding_row;  ///< what taps outside the image read
 };
 
-/// Packs weights [groups * out_channels][taps][channels of the group] and starts [groups * out_channels].
-/// `interleaved`: lanes are ordered for Fixed, else they are as the channels.
+/// How lanes are ordered in a block: as the channels, or as storing bytes or words brings them into order.
+enum class LaneOrder : std::uint8_t { plain, bytes, words };
+
+/// Packs weights [groups * out_channels][taps][inputs of the group] and starts [groups * out_channels].
 /// `most_vectors`: of a block.
-ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, bool interleaved,
+ConvWeights pack_conv(const ConvGeometry& g, const std::int8_t* weights, const std::int32_t* start, LaneOrder order,
                       std::int64_t most_vectors = 4);
 /// Whether tiles should be whole rows: images so narrow that much of a row of taps at the border reads padding.
 bool prefers_rows(const ConvGeometry& g);
@@ -105,6 +126,11 @@ constexpr std::int64_t interleaved_channel(std::int64_t vectors, std::int64_t ve
   return lane;
 }
 
+/// The same where pairs of vectors are stored as 32 words.
+constexpr std::int64_t interleaved_word(std::int64_t vectors, std::int64_t vector, std::int64_t lane) {
+  return vectors == 1 ? lane : vector / 2 * 32 + 2 * lane + vector % 2;
+}
+
 constexpr int kMostPixels = 8;  ///< of a tile
 
 struct TileArgs {
@@ -114,7 +140,8 @@ struct TileArgs {
   const std::int32_t* numbers = nullptr;  ///< [taps]: which taps these are, for the weights
   std::int64_t taps = 0;
   std::int64_t quads = 0;
-  // So many tiles one after the other, each so many bytes behind the one before. More than one only with `fixed`.
+  // So many tiles one after the other, each so many bytes behind the one before. More than one only with `fixed` or
+  // `fixed_words`.
   std::int64_t count = 1;
   std::int64_t in_advance = 0;
   std::int64_t out_advance = 0;
@@ -123,8 +150,11 @@ struct TileArgs {
   std::int64_t plane = 0;                ///< if not 0: from high bytes to low ones; sums are 256 * high + low
   // Either int32 sums, [pixels][16 * vectors] ...
   std::int32_t* raw = nullptr;
-  // ... or bytes.
+  // ... or bytes ...
   const Fixed* fixed = nullptr;
+  // ... or words.
+  const FixedWords* fixed_words = nullptr;
+  std::uint16_t flip = 0;              ///< of the input, as in ConvGeometry
   std::size_t lane = 0;                ///< of the block, in arrays in lane order
   std::int64_t channels = 0;           ///< of the block
   std::uint8_t* const* out = nullptr;  ///< of each pixel, at the block's first channel
@@ -164,8 +194,10 @@ ConvFunctions conv_portable();
 ConvFunctions conv_avx2();         ///< vpmaddwd on 16-bit operands: exact
 ConvFunctions conv_avx512();       ///< the same, 512 bits wide
 ConvFunctions conv_avx512_vnni();  ///< vpdpbusd
+/// vpdpwssd: 16-bit activations and weights to 16-bit results, for ConvGeometry::words and FixedWords alone.
+ConvFunctions conv_words_avx512_vnni();
 
-enum class ConvResult : std::uint8_t { fixed, bytes, words };
+enum class ConvResult : std::uint8_t { fixed, fixed_words, bytes, words };
 
 /// One prepared convolution. Immutable.
 struct Conv {
@@ -174,6 +206,7 @@ struct Conv {
   ConvFunctions functions{};
   ConvResult result = ConvResult::bytes;
   Fixed fixed;
+  FixedWords fixed_words;
   std::vector<std::int32_t> weight_zeros;  ///< [groups * out_channels]; empty where weights have none left
   bool wide = false;                       ///< the input has a plane of high bytes, and one of low bytes behind it
   std::int64_t plane_bytes = 0;            ///< from the high plane to the low one

@@ -27,15 +27,6 @@ struct Depthwise {
   DepthwiseFunction function = nullptr;
   bool raw = false;  ///< the output is int32 sums
 
-  // 16-bit activations whose sums fit in int32, for vectors: the input has a plane of high bytes and one of low bytes,
-  // each with a position of padding.
-  bool words = false;
-  std::int64_t plane_bytes = 0;     ///< from one plane to the other
-  std::int64_t padding_at = 0;      ///< of the position of padding, in each plane
-  std::uint8_t low_padding = 0;     ///< geometry.padding is the high byte
-  std::vector<double> lane_ratio;   ///< [strips][64]
-  std::vector<double> lane_offset;  ///< the same
-
   // For vectors: strips of 64 bytes. Lane order is that of depthwise_byte.
   std::int64_t strips = 0;
   std::int64_t quads = 0;                ///< of rows: (kernel_h + 3) / 4

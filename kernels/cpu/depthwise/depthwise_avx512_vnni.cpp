@@ -8,7 +8,6 @@
 #include "cpu/conv/finish_avx512.hpp"
 #include "cpu/conv/fixed_avx512.hpp"
 #include "cpu/depthwise/depthwise.hpp"
-#include "cpu/words_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
@@ -29,7 +28,6 @@ struct Strip {
   __mmask64 mask;         // of the channels of one row
   const Requantize* q;
   FixedLanes lanes;
-  WordLanes words;
   std::array<std::uint8_t*, 4> out;  // of each output row, column 0; null beyond the last
   std::int64_t column;               // bytes from one output to the next
 };
@@ -66,23 +64,20 @@ template <std::int64_t R>
 }
 
 // What the taps outside the image read.
-[[gnu::always_inline]] inline __m512i padding_of(const Depthwise& d, std::int64_t plane) {
-  return _mm512_set1_epi8(static_cast<char>(plane == 0 ? d.geometry.padding : d.low_padding));
+[[gnu::always_inline]] inline __m512i padding_of(const Depthwise& d) {
+  return _mm512_set1_epi8(static_cast<char>(d.geometry.padding));
 }
 
-// Four taps of a column of a plane of the input, which may be outside.
+// Four taps of a column of the input, which may be outside.
 template <std::int64_t R>
-[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, std::int64_t plane,
-                                          __m512i (&v)[4]) {
+[[gnu::always_inline]] inline void column(const Strip& s, std::int64_t quad, std::int64_t x, __m512i (&v)[4]) {
   if (x < 0 || x >= s.d->geometry.width) {
-    for (__m512i& one : v) one = padding_of(*s.d, plane);
+    for (__m512i& one : v) one = padding_of(*s.d);
     return;
   }
   const auto load = [&](std::int64_t i) {
     const auto k = static_cast<std::size_t>((quad * 4 + i) * R);
-    const std::uint8_t* rows[R];
-    for (std::size_t r = 0; r < R; ++r) rows[r] = s.rows[k + r] + plane;
-    return load_tap<R>(rows, s.steps.data() + k, x, s.mask);
+    return load_tap<R>(s.rows.data() + k, s.steps.data() + k, x, s.mask);
   };
   interleave(load(0), load(1), load(2), load(3), v);
 }
@@ -140,66 +135,6 @@ inline void in_byte_order(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std::i
   }
 }
 
-// 16-bit results that the doubles leave open.
-[[gnu::noinline, gnu::cold]] void settle_words(const Strip& s, std::int64_t vector, unsigned near, __m512i sums,
-                                               std::int64_t ahead) {
-  alignas(64) std::int32_t sum[16];
-  _mm512_store_si512(sum, sums);
-  for (std::int64_t lane = 0; lane < 16; ++lane) {
-    const std::int64_t c = depthwise_byte(vector, lane) % s.together;
-    std::uint8_t* out = s.out[static_cast<std::size_t>(depthwise_byte(vector, lane) / s.together)];
-    if (((near >> lane) & 1U) == 0 || c >= s.channels || out == nullptr) continue;
-    reinterpret_cast<std::uint16_t*>(out + ahead)[c] =
-        static_cast<std::uint16_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
-  }
-}
-
-template <std::int64_t R>
-[[gnu::noinline]] void emit_words(const Strip& s, __m512i v0, __m512i v1, __m512i v2, __m512i v3, std::int64_t ahead) {
-  const WordLanes& w = s.words;
-  const __m512i sums[4] = {v0, v1, v2, v3};
-  const double* ratio = s.d->lane_ratio.data() + s.lane;
-  const double* offset = s.d->lane_offset.data() + s.lane;
-  __m512i y[4];
-  unsigned near[4] = {0, 0, 0, 0};
-  unroll<4>([&](auto v) {
-    const double* r = ratio + 16 * v;
-    const double* o = offset + 16 * v;
-    y[v] = round_doubles(_mm512_fmadd_pd(low_doubles(sums[v]), _mm512_loadu_pd(r), _mm512_loadu_pd(o)),
-                         _mm512_fmadd_pd(high_doubles(sums[v]), _mm512_loadu_pd(r + 8), _mm512_loadu_pd(o + 8)), w,
-                         near[v]);
-  });
-  // Each 128 bits of a hold the first 8 of 16 bytes' words, of b the others.
-  const auto pack = [&](__m512i low, __m512i high) {
-    const __m512i words = _mm512_min_epu16(_mm512_max_epu16(_mm512_packus_epi32(low, high), w.lo), w.hi);
-    return _mm512_xor_si512(words, w.flip);
-  };
-  const __m512i a = pack(y[0], y[1]);
-  const __m512i b = pack(y[2], y[3]);
-  const __m512i first = _mm512_permutex2var_epi64(a, _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), b);
-  const __m512i second = _mm512_permutex2var_epi64(a, _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4), b);
-  const auto to = [&](std::size_t r) { return reinterpret_cast<std::uint16_t*>(s.out[r] + ahead); };
-  const auto low = static_cast<__mmask32>(s.mask);
-  if constexpr (R == 1) {
-    _mm512_mask_storeu_epi16(to(0), low, first);
-    _mm512_mask_storeu_epi16(to(0) + 32, static_cast<__mmask32>(s.mask >> 32), second);
-  } else if constexpr (R == 2) {
-    _mm512_mask_storeu_epi16(to(0), low, first);
-    if (s.out[1] != nullptr) _mm512_mask_storeu_epi16(to(1), low, second);
-  } else {
-    const auto m = static_cast<__mmask16>(s.mask);
-    _mm256_mask_storeu_epi16(to(0), m, _mm512_castsi512_si256(first));
-    if (s.out[1] != nullptr) _mm256_mask_storeu_epi16(to(1), m, _mm512_extracti64x4_epi64(first, 1));
-    if (s.out[2] != nullptr) _mm256_mask_storeu_epi16(to(2), m, _mm512_castsi512_si256(second));
-    if (s.out[3] != nullptr) _mm256_mask_storeu_epi16(to(3), m, _mm512_extracti64x4_epi64(second, 1));
-  }
-  if (__builtin_expect((near[0] | near[1] | near[2] | near[3]) != 0, 0)) {
-    unroll<4>([&](auto v) {
-      if (near[v] != 0) settle_words(s, v, near[v], sums[v], ahead);
-    });
-  }
-}
-
 template <std::int64_t R>
 [[gnu::always_inline]] inline void store(const Strip& s, __m512i bytes, std::int64_t ahead) {
   if constexpr (R == 1) {
@@ -224,7 +159,6 @@ template <std::int64_t R>
 // The outputs at one column, `ahead` bytes behind column 0.
 template <std::int64_t R>
 [[gnu::always_inline]] inline void emit(const Strip& s, const __m512i (&sums)[4], std::int64_t ahead) {
-  if (s.d->words) return emit_words<R>(s, sums[0], sums[1], sums[2], sums[3], ahead);
   if (!s.d->use_fixed) return emit_checked(s, sums[0], sums[1], sums[2], sums[3], ahead);
   const float* ratio = s.d->fixed.ratio.data() + s.lane;
   const float* offset = s.d->fixed.offset.data() + s.lane;
@@ -257,42 +191,37 @@ void outputs(const Strip& s, std::int64_t ox) {
   const std::int64_t stride = quads * 256;  // from one kx to the next
   const __mmask64 mask = s.mask;
   const std::int64_t width = d.geometry.width;
-  // Planes of the input pass through one loop, so that its code stands here once.
-  for (std::int64_t plane = 0;; plane = d.plane_bytes) {
-    const __m512i padding = padding_of(d, plane);
-    const std::int8_t* w = s.weights;
-    for (std::int64_t quad = 0; quad < quads; ++quad, w += 256) {
-      const auto k = static_cast<std::size_t>(quad * 4 * R);
-      const std::uint8_t* rows[4 * R];
-      std::int64_t steps[4 * R];
-      for (std::size_t i = 0; i < 4 * R; ++i) {
-        steps[i] = s.steps[k + i];
-        rows[i] = s.rows[k + i] + x0 * steps[i] + plane;
-      }
-      unroll<(P - 1) * SW + KW>([&](auto i) {
-        constexpr std::int64_t at = i;
-        __m512i v[4];
-        if (kInside || (x0 + at >= 0 && x0 + at < width)) {
-          interleave(load_tap<R>(rows, steps, 0, mask), load_tap<R>(rows + R, steps + R, 0, mask),
-                     load_tap<R>(rows + 2 * R, steps + 2 * R, 0, mask),
-                     load_tap<R>(rows + 3 * R, steps + 3 * R, 0, mask), v);
-        } else {
-          for (__m512i& one : v) one = padding;
-        }
-        for (std::size_t n = 0; n < 4 * R; ++n) rows[n] += steps[n];
-        unroll<P>([&](auto p) {
-          constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
-          if constexpr (kx >= 0 && kx < KW) {
-            unroll<4>([&](auto c) {
-              sums[p][c] = _mm512_dpbusd_epi32(sums[p][c], v[c],
-                                               _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
-            });
-          }
-        });
-      });
+  const __m512i padding = padding_of(d);
+  const std::int8_t* w = s.weights;
+  for (std::int64_t quad = 0; quad < quads; ++quad, w += 256) {
+    const auto k = static_cast<std::size_t>(quad * 4 * R);
+    const std::uint8_t* rows[4 * R];
+    std::int64_t steps[4 * R];
+    for (std::size_t i = 0; i < 4 * R; ++i) {
+      steps[i] = s.steps[k + i];
+      rows[i] = s.rows[k + i] + x0 * steps[i];
     }
-    if (plane == d.plane_bytes) break;
-    unroll<P>([&](auto p) { unroll<4>([&](auto v) { sums[p][v] = _mm512_slli_epi32(sums[p][v], 8); }); });
+    unroll<(P - 1) * SW + KW>([&](auto i) {
+      constexpr std::int64_t at = i;
+      __m512i v[4];
+      if (kInside || (x0 + at >= 0 && x0 + at < width)) {
+        interleave(load_tap<R>(rows, steps, 0, mask), load_tap<R>(rows + R, steps + R, 0, mask),
+                   load_tap<R>(rows + 2 * R, steps + 2 * R, 0, mask), load_tap<R>(rows + 3 * R, steps + 3 * R, 0, mask),
+                   v);
+      } else {
+        for (__m512i& one : v) one = padding;
+      }
+      for (std::size_t n = 0; n < 4 * R; ++n) rows[n] += steps[n];
+      unroll<P>([&](auto p) {
+        constexpr std::int64_t kx = at - static_cast<std::int64_t>(p) * SW;
+        if constexpr (kx >= 0 && kx < KW) {
+          unroll<4>([&](auto c) {
+            sums[p][c] = _mm512_dpbusd_epi32(sums[p][c], v[c],
+                                             _mm512_load_si512(w + kx * stride + static_cast<std::int64_t>(c) * 64));
+          });
+        }
+      });
+    });
   }
   unroll<P>([&](auto p) { emit<R>(s, sums[p], (ox + static_cast<std::int64_t>(p)) * s.column); });
 }
@@ -305,21 +234,17 @@ void any_row(const Strip& s) {
     __m512i sums[4];
     for (std::size_t v = 0; v < 4; ++v) sums[v] = _mm512_loadu_si512(s.start + 16 * v);
     const std::int64_t x0 = ox * d.geometry.stride_w + d.geometry.origin_x;
-    for (std::int64_t plane = 0;; plane = d.plane_bytes) {
-      const std::int8_t* w = s.weights;
-      for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
-        for (std::int64_t quad = 0; quad < d.quads; ++quad) {
-          __m512i v[4];
-          column<R>(s, quad, x0 + kx * d.dilation_w, plane, v);
-          for (std::int64_t part = 0; part < d.planes; ++part, w += 256) {
-            for (std::size_t k = 0; k < 4; ++k) {
-              sums[k] = _mm512_dpbusd_epi32(sums[k], v[k], _mm512_load_si512(w + k * 64));
-            }
+    const std::int8_t* w = s.weights;
+    for (std::int64_t kx = 0; kx < d.kernel_w; ++kx) {
+      for (std::int64_t quad = 0; quad < d.quads; ++quad) {
+        __m512i v[4];
+        column<R>(s, quad, x0 + kx * d.dilation_w, v);
+        for (std::int64_t part = 0; part < d.planes; ++part, w += 256) {
+          for (std::size_t k = 0; k < 4; ++k) {
+            sums[k] = _mm512_dpbusd_epi32(sums[k], v[k], _mm512_load_si512(w + k * 64));
           }
         }
       }
-      if (plane == d.plane_bytes) break;
-      for (__m512i& sum : sums) sum = _mm512_slli_epi32(sum, 8);
     }
     emit<R>(s, sums, ox * s.column);
   }
@@ -357,7 +282,7 @@ RowFunction row_function(const Depthwise& d) {
   return any_row<R>;
 }
 
-std::int64_t element_bytes(const Depthwise& d) { return d.raw ? 4 : (d.words ? 2 : 1); }
+std::int64_t element_bytes(const Depthwise& d) { return d.raw ? 4 : 1; }
 
 // `count` output rows of image n, from oy on, of a strip whose channels are set.
 void place_rows(Strip& s, const std::uint8_t* in, std::uint8_t* out, std::int64_t n, std::int64_t oy,
@@ -365,7 +290,7 @@ void place_rows(Strip& s, const std::uint8_t* in, std::uint8_t* out, std::int64_
   const Depthwise& d = *s.d;
   const ConvGeometry& g = d.geometry;
   const std::int64_t rows = 64 / s.together;
-  const std::uint8_t* padding = d.words ? in + d.padding_at : d.padding_row.data();
+  const std::uint8_t* padding = d.padding_row.data();
   for (std::int64_t r = 0; r < rows; ++r) {
     // Rows beyond the last are computed from padding and not stored.
     const bool there = r < count;
@@ -387,21 +312,7 @@ void depthwise_avx512_vnni(const Depthwise& d, const std::uint8_t* in, const Req
                            std::int64_t first, std::int64_t last) {
   if (d.quads > kMostQuads) return depthwise_portable(d, in, q, out, first, last);
   const ConvGeometry& g = d.geometry;
-  Strip s{&d,
-          {},
-          {},
-          nullptr,
-          nullptr,
-          0,
-          0,
-          0,
-          64,
-          0,
-          &q,
-          FixedLanes(d.fixed),
-          WordLanes(q),
-          {},
-          g.out_column * element_bytes(d)};
+  Strip s{&d, {}, {}, nullptr, nullptr, 0, 0, 0, 64, 0, &q, FixedLanes(d.fixed), {}, g.out_column * element_bytes(d)};
   for (std::int64_t strip = 0; strip < d.strips; ++strip) {
     s.channel = strip * 64;
     s.lane = static_cast<std::size_t>(s.channel);

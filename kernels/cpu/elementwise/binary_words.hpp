@@ -5,8 +5,20 @@
 #include <cstdint>
 
 #include "common/requantize.hpp"
+#include "cpu/conv/conv.hpp"
 
 namespace halfeven::kernels {
+
+/// The 32.16 form of a sum of two words (ratios times 2^16): a result is the upper 16 of the low 32 bits of the double
+/// min(max(fma(a, ratio, fma(b, ratio2, offset)), least), most); the rest is as in FixedWords.
+struct FixedWordsSum {
+  double ratio = 0;
+  double ratio2 = 0;
+  double offset = 0;
+  double least = 0;
+  double most = 0;
+  std::int32_t safe_bits = 0xFFFC;
+};
 
 /// Operands' values are (word ^ flip) - zero: signed ones are counted from their least, with 32768 added to the zero
 /// point.
@@ -17,9 +29,14 @@ struct WordOperands {
   std::int32_t b_zero = 0;
   std::uint16_t a_flip = 0;  ///< 0x8000 for int16
   std::uint16_t b_flip = 0;
-  bool product = false;           ///< else q.ratio[0] belongs to a, q.ratio2 to b
-  std::size_t b_period = 0;       ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
-  std::size_t b_span = SIZE_MAX;  ///< a multiple of b_period: an image, where each has its own b
+  /// Of products, or null: its sums are products plus `shift`, modulo 2^32, which puts them into the middle of int32.
+  /// (They reach over less than 2^32 whatever the zero points are.)
+  const FixedWords* fixed = nullptr;
+  std::int32_t shift = 0;
+  const FixedWordsSum* fixed_sum = nullptr;  ///< of sums and differences, or null
+  bool product = false;                 ///< else q.ratio[0] belongs to a, q.ratio2 to b
+  std::size_t b_period = 0;             ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
+  std::size_t b_span = SIZE_MAX;        ///< a multiple of b_period: an image, where each has its own b
 };
 
 /// Elements [first, last).

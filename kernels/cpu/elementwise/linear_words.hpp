@@ -15,7 +15,18 @@ struct LinearWords {
   std::uint16_t out_flip = 0;
   std::uint16_t lo = 0;
   std::uint16_t hi = 0;
+  /// Whether floor(fma(in ^ in_flip, ratio, offset + 1/2) in units of 2^-32) gives the same for all 65,536 codes: it is
+  /// cheaper.
+  bool units = false;
 };
+
+inline constexpr double kLinearUnit = 0x1p32;
+inline constexpr double kLinearWhole = 0x1.8p52;  // doubles around it are whole
+[[maybe_unused]] static inline double linear_offset(const LinearWords& f) {
+  return (f.offset + 0.5) * kLinearUnit + kLinearWhole;
+}
+/// The definition of `units`.
+std::uint16_t linear_word_in_units(const LinearWords& f, std::uint16_t in);
 
 /// The definition.
 std::uint16_t linear_word(const LinearWords& f, std::uint16_t in);

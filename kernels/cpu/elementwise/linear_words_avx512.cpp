@@ -6,8 +6,42 @@
 
 namespace halfeven::kernels {
 
+namespace {
+
+// Results are in the upper halves of doubles, above what is below a step.
+void in_units(const LinearWords& f, const std::uint16_t* in, std::uint16_t* out, std::int64_t first,
+              std::int64_t last) {
+  const auto same = [](std::uint16_t v) { return _mm512_set1_epi16(static_cast<short>(v)); };
+  const __m512i in_flip = same(f.in_flip);
+  const __m512i out_flip = same(f.out_flip);
+  const __m512i low = _mm512_set1_epi32(0xFFFF);
+  constexpr std::int32_t kUpper = 0x43380000;  // the upper half of kLinearWhole
+  const __m512i least = _mm512_set1_epi32(kUpper + f.lo);
+  const __m512i most = _mm512_set1_epi32(kUpper + f.hi);
+  const __m512d ratio = _mm512_set1_pd(f.ratio * kLinearUnit);
+  const __m512d offset = _mm512_set1_pd(linear_offset(f));
+  const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  const auto half = [&](__m512i x) __attribute__((always_inline)) {
+    const __m512d t0 = _mm512_fmadd_pd(low_doubles(x), ratio, offset);
+    const __m512d t1 = _mm512_fmadd_pd(high_doubles(x), ratio, offset);
+    const __m512i y = _mm512_permutex2var_epi32(_mm512_castpd_si512(t0), odd, _mm512_castpd_si512(t1));
+    return _mm512_min_epi32(_mm512_max_epi32(y, least), most);
+  };
+  for (std::int64_t i = first; i < last; i += 32) {
+    const auto lanes = static_cast<__mmask32>(last - i >= 32 ? 0xFFFFFFFF : (1U << (last - i)) - 1);
+    const __m512i codes = _mm512_xor_si512(_mm512_maskz_loadu_epi16(lanes, in + i), in_flip);
+    const __m512i even_places = half(_mm512_and_si512(codes, low));
+    const __m512i odd_places = half(_mm512_srli_epi32(codes, 16));
+    const __m512i y = _mm512_mask_mov_epi16(even_places, 0xAAAAAAAA, _mm512_slli_epi32(odd_places, 16));
+    _mm512_mask_storeu_epi16(out + i, lanes, _mm512_xor_si512(y, out_flip));
+  }
+}
+
+}  // namespace
+
 void linear_words_avx512(const LinearWords& f, const std::uint16_t* in, std::uint16_t* out, std::int64_t first,
                          std::int64_t last) {
+  if (f.units) return in_units(f, in, out, first, last);
   const auto same = [](std::uint16_t v) { return _mm512_set1_epi16(static_cast<short>(v)); };
   const __m512i in_flip = same(f.in_flip);
   const __m512i out_flip = same(f.out_flip);
