@@ -86,6 +86,7 @@ Offer make_binary_words(const Site& site) {
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
   kernel->function = site.isa >= Isa::avx512 ? kernels::binary_words_avx512 : kernels::binary_words_portable;
   kernel->in_place = true;
+  kernel->rounding = kernel->requantization->rounding();
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);
   kernel->first = input_of(site.node, a.id);
