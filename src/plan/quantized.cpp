@@ -185,9 +185,6 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
   a_bounds_.resize(ratios_.size(), a_bounds_[0]);
   ratio_.assign(lanes, 0.0);
   offset_.assign(lanes, 0.0);
-  // Roundings of the two ratios, the offset, the two products and the two sums: each at most 2^-53 of a magnitude that
-  // the bounds give.
-  double used = 0;
   double largest = 0;
   double float_largest = 0;
   float_ratio_.assign(lanes, 0.0F);
@@ -199,26 +196,28 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
     float_ratio_[k] = static_cast<float>(ratio_[k]);
     float_offset_[k] = static_cast<float>(offset_[k]);
     const double offset_size = std::fabs(offset_[k]);
-    const double first_used = largest_first(k);
     largest = std::max(largest, a_bounds_[k] * std::fabs(ratio_[k]) + second_size_ + offset_size);
-    used = std::max(used, first_used + second_size_ + offset_size);
+    slack_ = std::max(slack_, double_error(k));
     // Float kernels clamp to the results that are not saturated.
-    float_largest = std::max(float_largest, 3 * first_used + 4 * second_size_ + 3 * offset_size + 2 * reach());
+    float_largest = std::max(float_largest, 3 * largest_first(k) + 4 * second_size_ + 3 * offset_size + 2 * reach());
     // Ratios that are no normal floats would lose their accuracy.
     if (std::fabs(ratio_[k]) < 0x1p-100 || std::fabs(ratio_[k]) > 0x1p100) float_largest = HUGE_VAL;
   }
-  slack_ = (6 * used + 1) * 0x1p-53;
   fits_ = largest < 0x1p29;
   float_slack_ = float_largest * 0x1.1p-24;
   usable_ = slack_ < 0x1p-8;
   if (!usable_) return;
   exact_ = sums_are_exact(53);
   floats_exact_ = exact_ && sums_are_exact(24);
-  closest_ = approach();
-  // A double that is off by the slack finds a number on the right side of a tie that is further away, and a number
-  // that is twice as far away is not taken for a tie.
-  decided_ = exact_ || closest_.distance > 2 * slack_;
-  floats_decide_ = floats_exact_ || (!closest_.ties && closest_.distance > 1.001 * float_slack_);
+  prove();
+}
+
+// What a double result that does not saturate may be off by. In units of 2^-53 of the terms at their largest: each
+// ratio, product and offset is rounded, so are the sums, in whatever order a kernel takes them, with or without fused
+// multiply-adds. One unit is for the comparison with 0.5 less the slack.
+double Requantization::double_error(std::size_t channel) const {
+  const double first = largest_first(channel) * (b_bound_ > 0 ? 3 : 2);
+  return (first + 3 * second_size_ + 2 * std::fabs(offset_[channel]) + reach() + 1) * 0x1.001p-53;
 }
 
 // How far from zero results in steps are that do not saturate, and one more: whatever lies beyond saturates, however
@@ -233,35 +232,44 @@ double Requantization::largest_first(std::size_t channel) const {
   return std::min(size, reach() + std::fabs(offset_[channel]) + second_size_);
 }
 
-numerics::ClosestApproach Requantization::approach() const {
-  using numerics::IntegerRange;
+// Double is right of every number that is further from a tie than double may be off, and takes none for a tie that is
+// further away by the slack again.
+void Requantization::prove() {
+  closest_ = {HUGE_VAL, false};
+  bool right = true;
+  bool apart = true;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    const numerics::ClosestApproach c = approach(k);
+    right = right && c.distance > double_error(k);
+    apart = apart && c.distance > double_error(k) + slack_;
+    closest_ = closest_ & c;
+  }
+  decided_ = exact_ || (closest_.ties ? apart : right);
+  floats_decide_ = floats_exact_ || (!closest_.ties && closest_.distance > 1.001 * float_slack_);
+}
+
+// Of the channel's results that do not saturate.
+numerics::ClosestApproach Requantization::approach(std::size_t channel) const {
   constexpr double kMostSeconds = 1024;  // of the second term: so many are taken one by one
   constexpr double kMost = 0x1p60;
-  numerics::ClosestApproach closest{HUGE_VAL, false};
-  const auto whole = [&](double bound) {
-    return static_cast<std::int64_t>(std::ceil(std::clamp(bound, -kMost, kMost)));
-  };
-  for (std::size_t k = 0; k < ratios_.size(); ++k) {
-    const double r = ratio_[k];
-    if (!ratios_[k].is_zero() && (std::fabs(r) < 0x1p-500 || std::fabs(r) > 0x1p500)) return {0, true};
-    if (a_bounds_[k] >= kMost) return {0, true};
-    // Sums that do not saturate, and a few more: these bounds are doubles.
-    IntegerRange a{-whole(a_bounds_[k]), whole(a_bounds_[k])};
-    if (r != 0) {
-      const double one = (lo_ - zero_ - 1 - second_size_ - offset_[k]) / r;
-      const double other = (hi_ - zero_ + 1 + second_size_ - offset_[k]) / r;
-      const double more = 2 + 1e-9 * (std::fabs(one) + std::fabs(other));
-      a.first = std::max(a.first, -whole(more - std::min(one, other)));
-      a.last = std::min(a.last, whole(std::max(one, other) + more));
-    }
-    if (b_bound_ > kMostSeconds / 2) {
-      closest = closest & closest_approach(ratios_[k], second_, offsets_[k]);
-    } else {
-      const std::int64_t b = whole(b_bound_);
-      closest = closest & closest_approach(ratios_[k], second_, offsets_[k], a, {-b, b});
-    }
+  const double r = ratio_[channel];
+  const double o = offset_[channel];
+  const double bound = a_bounds_[channel];
+  if ((!ratios_[channel].is_zero() && (std::fabs(r) < 0x1p-500 || std::fabs(r) > 0x1p500)) || bound >= kMost) {
+    return {0, true};  // unknown
   }
-  return closest;
+  const auto whole = [&](double v) { return static_cast<std::int64_t>(std::ceil(std::clamp(v, -kMost, kMost))); };
+  numerics::IntegerRange a{-whole(bound), whole(bound)};
+  if (r != 0) {
+    const double one = (lo_ - zero_ - 1 - second_size_ - o) / r;
+    const double other = (hi_ - zero_ + 1 + second_size_ - o) / r;
+    const double more = 2 + 1e-9 * (std::fabs(one) + std::fabs(other));  // for roundings of these two
+    a.first = std::max(a.first, -whole(more - std::min(one, other)));
+    a.last = std::min(a.last, whole(std::max(one, other) + more));
+  }
+  if (b_bound_ > kMostSeconds / 2) return closest_approach(ratios_[channel], second_, offsets_[channel]);
+  const std::int64_t b = whole(b_bound_);
+  return closest_approach(ratios_[channel], second_, offsets_[channel], a, {-b, b});
 }
 
 // Whether a * ratio + b * second + offset is the same in a binary format with so many bits as in the rationals, for all

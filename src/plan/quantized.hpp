@@ -92,7 +92,9 @@ class Requantization {
   double reach() const;
   double largest_first(std::size_t channel) const;
   bool sums_are_exact(int bits) const;
-  numerics::ClosestApproach approach() const;
+  double double_error(std::size_t channel) const;
+  numerics::ClosestApproach approach(std::size_t channel) const;
+  void prove();
   static std::int64_t exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b);
 
   std::vector<numerics::Rational> ratios_;
