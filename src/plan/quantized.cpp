@@ -263,9 +263,9 @@ numerics::ClosestApproach Requantization::approach(std::size_t channel) const {
   if (r != 0) {
     const double one = (lo_ - zero_ - 1 - second_size_ - o) / r;
     const double other = (hi_ - zero_ + 1 + second_size_ - o) / r;
-    const double more = 2 + 1e-9 * (std::fabs(one) + std::fabs(other));  // for roundings of these two
-    a.first = std::max(a.first, -whole(more - std::min(one, other)));
-    a.last = std::min(a.last, whole(std::max(one, other) + more));
+    const double more = 1e-9 * (1 + std::fabs(one) + std::fabs(other));  // for roundings of these two
+    a.first = std::max(a.first, whole(std::min(one, other) - more));
+    a.last = std::min(a.last, -whole(-(std::max(one, other) + more)));
   }
   if (b_bound_ > kMostSeconds / 2) return closest_approach(ratios_[channel], second_, offsets_[channel]);
   const std::int64_t b = whole(b_bound_);
