@@ -161,6 +161,28 @@ TEST(ClosestApproach, LongRanges) {
   }
 }
 
+// Numbers of up to 128 bits, as integers of any size and with the other sign: what is above a tie is then below one.
+TEST(ClosestApproach, OtherWaysToTheSameResult) {
+  std::mt19937_64 random(13);
+  const auto number = [&](std::uint64_t bits) {
+    return mpz_class(static_cast<unsigned long>((random() | (std::uint64_t{1} << 63)) >> (64 - bits)));
+  };
+  const mpz_class huge = (mpz_class(1) << 131) - 1;
+  for (int k = 0; k < 4000; ++k) {
+    const mpz_class den = (number(1 + random() % 40) | 1) << (random() % 84);
+    const mpz_class num = number(1 + random() % 64) << (k % 3 == 0 ? random() % 90 : 0);
+    const mpz_class add = number(1 + random() % 60) - number(1 + random() % 60);
+    const IntegerRange a{-number(1 + random() % 40).get_si(), number(1 + random() % 40).get_si()};
+    const ClosestApproach c = closest_approach(Rational::ratio(num, den), Rational::ratio(add, den), a);
+    for (const mpz_class& factor : {huge, mpz_class(-1), mpz_class(-huge)}) {
+      const Rational ratio = Rational::ratio(num * factor, den * abs(factor));
+      const ClosestApproach o = closest_approach(ratio, Rational::ratio(add * factor, den * abs(factor)), a);
+      ASSERT_EQ(o.ties, c.ties) << num << " / " << den;
+      ASSERT_DOUBLE_EQ(o.distance, c.distance) << num << " / " << den;
+    }
+  }
+}
+
 TEST(ClosestApproach, TwoVariables) {
   std::mt19937 random(3);
   for (int k = 0; k < 300; ++k) {
