@@ -53,11 +53,26 @@ struct PlanTensor {
 };
 
 /// One step of the plan, as `halfeven plan` prints it.
+/// How a step rounds sums of integers to its output's grid, and what was proved of it (contract section 4). Distances
+/// are in steps of the output.
+struct PlanRounding {
+  std::string variant;  ///< what the kernel computes with, and where it looks twice
+  /// The least distance from a tie, ties apart, among results that do not saturate, all channels: of all sums within
+  /// their bounds, so reachable ones may keep further away. Rounded down; infinity where there are only ties.
+  double closest_approach = 0;
+  bool ties = false;            ///< whether such results include ties
+  double double_error = 0;      ///< bound of what double is off by; 0: it is exact
+  double float_error = 0;       ///< likewise of float32; infinity where it is of no use
+  bool double_decides = false;  ///< proved: what double leaves open are ties, so no result needs more than double
+  bool float_decides = false;   ///< proved: no float32 result needs a second look
+};
+
 struct PlanStep {
   std::string node;
   std::string op_type;
-  std::string kernel;                 ///< "reference": the interpreter
-  std::string note;                   ///< accumulator range, requantise variant
+  std::string kernel;  ///< "reference": the interpreter
+  std::string note;    ///< accumulator range, requantise variant
+  std::optional<PlanRounding> rounding;
   std::vector<std::string> refusals;  ///< why the kernels that come first did not take it: "conv.vnni: is no ..."
   std::vector<PlanTensor> outputs;
   std::size_t scratch_bytes = 0;

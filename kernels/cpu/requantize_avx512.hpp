@@ -14,6 +14,7 @@ struct RequantizeLanes {
   __m512i lo;
   __m512i hi;
   bool checked;
+  bool decided;
   bool fast;  // float32 with a check of every lane
   __m512 float_tie;
   __m512 float_lo;
@@ -26,6 +27,7 @@ struct RequantizeLanes {
         lo(_mm512_set1_epi32(q.lo)),
         hi(_mm512_set1_epi32(q.hi)),
         checked(q.slack > 0),
+        decided(q.decided),
         fast(q.float_ratio != nullptr),
         float_tie(_mm512_set1_ps(0.5F - q.float_slack)),
         float_lo(_mm512_set1_ps(static_cast<float>(q.lo - q.zero))),
@@ -37,8 +39,16 @@ struct RequantizeLanes {
 inline __m256i round_lanes(__m512d t, const RequantizeLanes& lanes, unsigned& near) {
   // Beyond what int32 holds the result saturates anyway.
   t = _mm512_min_pd(_mm512_max_pd(t, _mm512_set1_pd(-1e9)), _mm512_set1_pd(1e9));
-  const __m512d r = _mm512_roundscale_pd(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  if (lanes.checked) near = _mm512_cmp_pd_mask(_mm512_abs_pd(_mm512_sub_pd(t, r)), lanes.tie, _CMP_GE_OQ);
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  __m512d r = _mm512_roundscale_pd(t, kNearest);
+  if (lanes.checked) {
+    const __mmask8 open = _mm512_cmp_pd_mask(_mm512_abs_pd(_mm512_sub_pd(t, r)), lanes.tie, _CMP_GE_OQ);
+    if (lanes.decided) {  // ties: first to the half that they are, then to even
+      r = _mm512_mask_roundscale_pd(r, open, _mm512_roundscale_pd(t, 1 << 4 | kNearest), kNearest);
+    } else {
+      near = open;
+    }
+  }
   return _mm256_add_epi32(_mm512_cvtpd_epi32(r), lanes.zero);
 }
 
@@ -74,27 +84,41 @@ inline __m512i fixed(const Requantize& q, std::size_t channel, unsigned near, __
   return _mm512_load_si512(results);
 }
 
+/// Sixteen results as int32, clamped, of the doubles that low() and high() give; lanes that they leave open are set in
+/// `near`.
+template <class Low, class High>
+inline __m512i round_both(const RequantizeLanes& lanes, unsigned& near, const Low& low, const High& high) {
+  unsigned near_low = 0;
+  unsigned near_high = 0;
+  const __m256i y0 = round_lanes(low(), lanes, near_low);
+  const __m256i y1 = round_lanes(high(), lanes, near_high);
+  near = near_low | near_high << 8;
+  const __m512i y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
+  return _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
+}
+
 /// Sixteen results as int32, clamped, of sums `a` for channels from `channel` on.
 inline __m512i requantize_lanes(const Requantize& q, const RequantizeLanes& lanes, std::size_t channel, __m512i a) {
-  __m512i y;
   unsigned near = 0;
   if (lanes.fast) {
-    y = round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_loadu_ps(q.float_ratio + channel),
-                                     _mm512_loadu_ps(q.float_offset + channel)),
-                     lanes, near);
-  } else {
-    unsigned near_high = 0;
-    const __m512d low = _mm512_cvtepi32_pd(_mm512_castsi512_si256(a));
-    const __m512d high = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(a, 1));
-    const double* ratio = q.ratio + channel;
-    const double* offset = q.offset + channel;
-    const __m256i y0 = round_lanes(_mm512_fmadd_pd(low, _mm512_loadu_pd(ratio), _mm512_loadu_pd(offset)), lanes, near);
-    const __m256i y1 =
-        round_lanes(_mm512_fmadd_pd(high, _mm512_loadu_pd(ratio + 8), _mm512_loadu_pd(offset + 8)), lanes, near_high);
-    y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
-    y = _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
-    near |= near_high << 8;
+    const __m512i y = round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_loadu_ps(q.float_ratio + channel),
+                                                   _mm512_loadu_ps(q.float_offset + channel)),
+                                   lanes, near);
+    if (__builtin_expect(near == 0, 1)) return y;
+    if (!lanes.decided) return fixed(q, channel, near, a, a, false, y);
   }
+  const double* ratio = q.ratio + channel;
+  const double* offset = q.offset + channel;
+  const __m512i y = round_both(
+      lanes, near,
+      [&] {
+        return _mm512_fmadd_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(a)), _mm512_loadu_pd(ratio),
+                               _mm512_loadu_pd(offset));
+      },
+      [&] {
+        return _mm512_fmadd_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(a, 1)), _mm512_loadu_pd(ratio + 8),
+                               _mm512_loadu_pd(offset + 8));
+      });
   return __builtin_expect(near != 0, 0) ? fixed(q, channel, near, a, a, false, y) : y;
 }
 

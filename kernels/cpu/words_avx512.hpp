@@ -19,6 +19,7 @@ struct WordLanes {
   __m512i hi;
   __m512i flip;
   bool checked;
+  bool decided;
   bool clamp;  // doubles may exceed what int32 holds
 
   explicit WordLanes(const Requantize& q)
@@ -28,6 +29,7 @@ struct WordLanes {
         most(_mm512_set1_pd(0x1p30)),
         even(_mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)),
         checked(q.slack > 0),
+        decided(q.decided),
         clamp(!q.fits) {
     const std::int32_t bias = q.lo < 0 ? 32768 : 0;
     zero = _mm512_set1_epi32(q.zero + bias);
@@ -46,12 +48,20 @@ inline __m512d high_doubles(__m512i v) { return _mm512_cvtepi32_pd(_mm512_extrac
     t0 = _mm512_min_pd(_mm512_max_pd(t0, w.least), w.most);
     t1 = _mm512_min_pd(_mm512_max_pd(t1, w.least), w.most);
   }
-  const __m512d u0 = _mm512_add_pd(t0, w.magic);
-  const __m512d u1 = _mm512_add_pd(t1, w.magic);
+  __m512d u0 = _mm512_add_pd(t0, w.magic);
+  __m512d u1 = _mm512_add_pd(t1, w.magic);
   if (w.checked) {
     const __m512d d0 = _mm512_abs_pd(_mm512_sub_pd(t0, _mm512_sub_pd(u0, w.magic)));
     const __m512d d1 = _mm512_abs_pd(_mm512_sub_pd(t1, _mm512_sub_pd(u1, w.magic)));
-    near = _mm512_kunpackb(_mm512_cmp_pd_mask(d1, w.tie, _CMP_GE_OQ), _mm512_cmp_pd_mask(d0, w.tie, _CMP_GE_OQ));
+    const __mmask8 open0 = _mm512_cmp_pd_mask(d0, w.tie, _CMP_GE_OQ);
+    const __mmask8 open1 = _mm512_cmp_pd_mask(d1, w.tie, _CMP_GE_OQ);
+    if (w.decided) {  // ties: first to the half that they are, then to even
+      constexpr int kHalves = 1 << 4 | _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+      u0 = _mm512_mask_add_pd(u0, open0, _mm512_roundscale_pd(t0, kHalves), w.magic);
+      u1 = _mm512_mask_add_pd(u1, open1, _mm512_roundscale_pd(t1, kHalves), w.magic);
+    } else {
+      near = _mm512_kunpackb(open1, open0);
+    }
   }
   const __m512i y = _mm512_permutex2var_epi32(_mm512_castpd_si512(u0), w.even, _mm512_castpd_si512(u1));
   return _mm512_add_epi32(y, w.zero);

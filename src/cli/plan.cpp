@@ -1,4 +1,5 @@
 // `halfeven plan`: which kernel computes what, in which memory, and why.
+#include <cmath>
 #include <memory>
 
 #include <fmt/format.h>
@@ -44,6 +45,17 @@ Json to_json(const PlanTensor& t) {
   return json;
 }
 
+Json to_json(const PlanRounding& r) {
+  const auto finite = [](double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); };
+  return {{"variant", r.variant},
+          {"closest_approach", finite(r.closest_approach)},
+          {"ties", r.ties},
+          {"double_error", r.double_error},
+          {"float32_error", finite(r.float_error)},
+          {"double_decides", r.double_decides},
+          {"float32_decides", r.float_decides}};
+}
+
 Json to_json(const PlanReport& report) {
   Json json = {{"isa", report.isa},
                {"arena_bytes", report.arena_bytes},
@@ -60,6 +72,7 @@ Json to_json(const PlanReport& report) {
                              {"operator", s.op_type},
                              {"kernel", s.kernel},
                              {"note", s.note},
+                             {"rounding", s.rounding ? to_json(*s.rounding) : Json(nullptr)},
                              {"refusals", s.refusals},
                              {"outputs", std::move(outputs)},
                              {"scratch_bytes", s.scratch_bytes},
@@ -77,12 +90,25 @@ std::string to_text(const PlanTensor& t) {
   return text;
 }
 
+std::string to_text(const PlanRounding& r) {
+  const auto power = [](double v) {
+    if (v == 0) return std::string("0");
+    return std::isfinite(v) ? fmt::format("2^{:.1f}", std::log2(v)) : std::string("none");
+  };
+  return fmt::format("closest to a tie: {}{}; double's error: {}, float32's: {}; {}", power(r.closest_approach),
+                     r.ties ? ", and ties" : ", no ties", power(r.double_error), power(r.float_error),
+                     r.float_decides    ? "float32 decides"
+                     : r.double_decides ? "double decides"
+                                        : "some are left to rationals");
+}
+
 std::string to_text(const PlanReport& report) {
   std::string text;
   for (std::size_t k = 0; k < report.steps.size(); ++k) {
     const PlanStep& s = report.steps[k];
     text += fmt::format("{:>4}  {}  {}: {}\n", k, printable(s.node), printable(s.op_type), s.kernel);
     if (!s.note.empty()) text += fmt::format("        {}\n", printable(s.note));
+    if (s.rounding) text += fmt::format("        {}\n", to_text(*s.rounding));
     std::string outputs;
     for (const PlanTensor& t : s.outputs) outputs += (outputs.empty() ? "" : "; ") + to_text(t);
     if (!outputs.empty()) text += fmt::format("        output: {}\n", outputs);

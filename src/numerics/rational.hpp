@@ -41,6 +41,11 @@ class Rational {
   mpz_class numerator() const;
   mpz_class denominator() const;
 
+  /// value == significand() * 2^exponent() / odd_denominator(), the significand odd or zero; not reduced.
+  const mpz_class& significand() const { return num_; }
+  const mpz_class& odd_denominator() const { return den_; }
+  long exponent() const { return exp_; }
+
   /// The exponent e with 2^(e-1) <= |value| < 2^e. The value is not zero.
   long magnitude() const;
   /// value * 2^n.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <set>
 
 #include "numerics/format.hpp"
 #include "ops/common.hpp"
@@ -34,6 +35,7 @@ class AverageKernel final : public Kernel {
   double zero = 0;
   double lo = 0;
   double hi = 0;
+  bool proved = false;          // quantized: what double leaves open are ties
   std::size_t out_element = 1;  // 1 and 2 bytes: integers; 4: float32
 
   void run(const Buffers& b, const ParallelFor& parallel) const override {
@@ -111,7 +113,8 @@ class AverageKernel final : public Kernel {
     } else {
       double r = std::nearbyint(v);
       if (std::fabs(v - r) >= 0.5 - slack) {
-        r = (exact(w, c, divisor) / Rational::from_double(scale)).round_half_even().get_d();
+        r = proved ? std::nearbyint(std::nearbyint(2 * v) / 2)
+                   : (exact(w, c, divisor) / Rational::from_double(scale)).round_half_even().get_d();
       }
       y = std::clamp(r + zero, lo, hi);
     }
@@ -180,6 +183,7 @@ class Maker {
     const std::int64_t most = geometry->shape.kernel_h * geometry->shape.kernel_w;
     if (most > (std::int64_t{1} << 30)) return refuse("has windows that are too large");
     if (kernel_->source == kernels::PoolType::table) bound_table(most);
+    if (kernel_->quantized) prove(most);
     switch (site_.isa) {
       case Isa::sse2: kernel_->function = kernels::pool_sums_portable; break;
       case Isa::avx2: kernel_->function = kernels::pool_sums_avx2; break;
@@ -189,7 +193,9 @@ class Maker {
     kernel_->in_forms.resize(site_.node.inputs.size());
     kernel_->in_forms[kernel_->input] = {geometry->layout, in == DType::int8};
     kernel_->out_form = {geometry->out_layout, site_.dtype(site_.node.outputs[0]) == DType::int8};
-    kernel_->note = "sums in double with a bound; means that it leaves open are recomputed as fractions";
+    kernel_->note = kernel_->proved
+                        ? "sums in double, proved for every mean"
+                        : "sums in double with a bound; means that it leaves open are recomputed as fractions";
     return {std::move(kernel_), ""};
   }
 
@@ -329,6 +335,52 @@ class Maker {
     return true;
   }
 
+  // Whether double decides every mean: sums are multiples of one number, so that those of each size of window are
+  // numbers of a lattice. Sums of float32 are not.
+  void prove(std::int64_t most) {
+    AverageKernel& k = *kernel_;
+    double largest = 65535;
+    double unit = k.x_scale;
+    switch (k.source) {
+      case kernels::PoolType::f32: return;
+      case kernels::PoolType::table:
+        if (k.table_error != 0) return;
+        unit = table_unit_;
+        largest = table_largest_ / unit;
+        break;
+      case kernels::PoolType::u8: largest = 255; break;
+      default: break;
+    }
+    if (k.scale == 0 || !std::isfinite(k.scale) || !std::isfinite(unit)) return;
+    const double reach = std::max(std::fabs(k.lo - k.zero), std::fabs(k.hi - k.zero)) + 2;
+    std::set<std::int64_t> divisors;
+    for (const std::int64_t rows : std::set(k.geometry.rows.begin(), k.geometry.rows.end())) {
+      for (const std::int64_t columns : std::set(k.geometry.columns.begin(), k.geometry.columns.end())) {
+        divisors.insert(rows * columns);
+      }
+    }
+    numerics::ClosestApproach closest{HUGE_VAL, false};
+    for (const std::int64_t divisor : divisors) {
+      const Rational ratio = Rational::from_double(unit) / (Rational(divisor) * Rational::from_double(k.scale));
+      const double size = std::fabs(ratio.to_double());
+      double sums = largest * static_cast<double>(most);
+      if (size > 0) sums = std::min(sums, reach / size * (1 + 0x1p-40) + 1);
+      if (!(sums < 0x1p60)) return;
+      const auto bound = static_cast<std::int64_t>(std::ceil(sums));
+      closest = closest & closest_approach(ratio, Rational(), {-bound, bound});
+    }
+    // Twice what store() allows a mean to be off by.
+    const double error = reach * 0x1p-49;
+    k.proved = closest.distance > 2 * error;
+    k.rounding = PlanRounding{k.proved ? "double, proved for every sum" : "double with a check",
+                              closest.distance,
+                              closest.ties,
+                              error,
+                              HUGE_VAL,
+                              k.proved,
+                              false};
+  }
+
   // Whether sums of entries fit a double: all are multiples of one power of two.
   void bound_table(std::int64_t most) {
     double largest = 0;
@@ -344,6 +396,8 @@ class Maker {
       }
       lsb = std::min(lsb, exponent);
     }
+    table_largest_ = largest;
+    table_unit_ = std::ldexp(1.0, largest == 0 ? 0 : lsb);
     const double sum = largest * static_cast<double>(most);
     const bool exact = std::ldexp(sum, -lsb) <= 0x1p53;
     kernel_->table_error = exact ? 0 : sum * 0x1p-52;
@@ -353,6 +407,8 @@ class Maker {
   ops::BoundBody body_;
   const ir::Graph& g_;
   std::unique_ptr<AverageKernel> kernel_;
+  double table_largest_ = 0;
+  double table_unit_ = 1;  // all entries are its multiples
 };
 
 }  // namespace

@@ -83,9 +83,10 @@ Offer make_binary(const Site& site) {
   const Rational sy = Rational::from_double(q->out_scale);
   const Rational first = product ? sa * sb / sy : sa / sy;
   const Rational second = product ? Rational() : (difference ? -sb / sy : sb / sy);
-  const double bound = product ? 510.0 * 510.0 : 510.0;
+  constexpr double kMost = 255;
+  const double bound = product ? kMost * kMost : kMost;
   kernel->requantization = std::make_unique<Requantization>(std::vector{first}, std::vector{Rational()}, second,
-                                                            std::vector{bound}, product ? 0.0 : 510.0, *q);
+                                                            std::vector{bound}, product ? 0.0 : kMost, *q);
   if (!kernel->requantization->usable()) return refuse("its scales are too far apart for double");
   if (!product) {
     kernel->operands.fixed = kernel->requantization->fixed_sum(kernel->operands.a_zero, kernel->operands.b_zero);
@@ -95,6 +96,7 @@ Offer make_binary(const Site& site) {
     case Isa::avx2: kernel->function = product ? kernels::multiply_avx2 : kernels::add_avx2; break;
     default: kernel->function = product ? kernels::multiply_avx512 : kernels::add_avx512; break;
   }
+  kernel->rounding = kernel->requantization->rounding();
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);
   kernel->first = input_of(site.node, a.id);

@@ -106,6 +106,7 @@ Offer make_binary_words(const Site& site) {
                          ? kernels::binary_words_avx512
                          : (site.isa >= Isa::avx2 ? kernels::binary_words_avx2 : kernels::binary_words_portable);
   kernel->in_place = true;
+  kernel->rounding = kernel->requantization->rounding();
   kernel->note = kernel->requantization->describe();
   kernel->size = elements(out);
   kernel->first = input_of(site.node, a.id);

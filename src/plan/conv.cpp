@@ -182,7 +182,7 @@ kernels::Conv make_part(const Site& site, const ConvProblem& p, const ConvInput&
     interleaved = fixed.has_value();
     if (fixed) {
       conv.fixed = std::move(*fixed);
-      conv.fixed.checked = !site.plain_rounding;
+      if (site.plain_rounding) conv.fixed.checked = false;
       conv.result = ConvResult::fixed;
     }
   }
@@ -322,7 +322,7 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
     kernel.scratch = kernel.sums + 2 * outputs * sizeof(std::int32_t);
   } else if (auto fixed = kernel.requantization->fixed(lanes)) {
     d.fixed = std::move(*fixed);
-    d.fixed.checked = !site.plain_rounding;
+    if (site.plain_rounding) d.fixed.checked = false;
     d.use_fixed = true;
   }
   kernel.depthwise = std::move(d);
@@ -436,6 +436,7 @@ Offer make_conv(const Site& site) {
   }
   for (kernels::Conv& part : kernel->parts) part.divide(site.threads);
 
+  kernel->rounding = kernel->requantization->rounding();
   const char* sums = words ? ", one int32 sum; 32.16, lanes closer than 2^-13 to a tie go to "
                            : (p.wide ? ", two int32 planes; " : ", int32; ");
   kernel->note =

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "halfeven/executable.hpp"
 #include "ir/graph.hpp"
 
 namespace halfeven::plan {
@@ -72,8 +73,9 @@ class Kernel {
   /// Throws only for values without an answer (contract section 6).
   virtual void run(const Buffers& buffers, const ParallelFor& parallel) const = 0;
 
-  std::string name;         ///< of the table's entry: "conv.vnni"
-  std::string note;         ///< requantise variant, accumulator range ...
+  std::string name;  ///< of the table's entry: "conv.vnni"
+  std::string note;  ///< requantise variant, accumulator range ...
+  std::optional<PlanRounding> rounding;
   std::size_t scratch = 0;  ///< bytes
   /// What each input has to be in; nullopt (and what lies beyond the end) for inputs that are not read, packed weights
   /// above all.

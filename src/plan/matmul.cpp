@@ -436,6 +436,7 @@ Offer make_matmul(const Site& site) {
       kernel->requantization =
           std::make_unique<Requantization>(std::move(ratios), std::move(offsets), Rational(), bound, 0, p->op);
       if (!kernel->requantization->usable()) return refuse("its bias is too large for a requantisation in double");
+      kernel->rounding = kernel->requantization->rounding();
       kernel->note = kernel->requantization->describe();
     } else {
       kernel->floats = std::make_unique<FloatResult>(std::move(ratios), std::move(offsets), std::move(addends));

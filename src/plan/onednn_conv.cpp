@@ -139,6 +139,7 @@ Offer make_onednn_conv(const Site& site) {
   kernel->library_at = kernel->sums_at + aligned(outputs * sizeof(std::int32_t) + 64);
   kernel->scratch = kernel->library_at + aligned(kernel->convolution.scratch_bytes());
   const double bound = *std::max_element(rounding.bounds.begin(), rounding.bounds.end());
+  kernel->rounding = kernel->requantization->rounding();
   kernel->note = kernel->convolution.implementation() +
                  "; |sum| <= " + std::to_string(static_cast<std::int64_t>(bound)) + ", int32; " +
                  kernel->requantization->describe();

@@ -183,6 +183,7 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
       offsets_(std::move(offsets)),
       second_(std::move(second)),
       a_bounds_(std::move(a_bounds)),
+      b_bound_(second_.is_zero() ? 0 : b_bound),
       zero_(static_cast<std::int32_t>(op.out_zero)),
       lo_(static_cast<std::int32_t>(op.lo)),
       hi_(static_cast<std::int32_t>(op.hi)) {
@@ -190,60 +191,134 @@ Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vect
   a_bounds_.resize(ratios_.size(), a_bounds_[0]);
   ratio_.assign(lanes, 0.0);
   offset_.assign(lanes, 0.0);
-  // Roundings of the two ratios, the offset, the two products and the two sums: each at most 2^-53 of a magnitude that
-  // the bounds give. Results that matter lie within 2^17 of zero; larger ones saturate however they are rounded.
   double largest = 0;
   double float_largest = 0;
   float_ratio_.assign(lanes, 0.0F);
   float_offset_.assign(lanes, 0.0F);
-  // Float kernels clamp to the results that are not saturated: steps of at most `reach`.
-  const double reach =
-      std::max(std::fabs(static_cast<double>(lo_ - zero_)), std::fabs(static_cast<double>(hi_ - zero_))) + 1;
-  const double second_size = b_bound * std::fabs(second_.to_double());
+  second_size_ = b_bound_ * std::fabs(second_.to_double());
   for (std::size_t k = 0; k < ratios_.size(); ++k) {
     ratio_[k] = ratios_[k].to_double();
     offset_[k] = offsets_[k].to_double();
     float_ratio_[k] = static_cast<float>(ratio_[k]);
     float_offset_[k] = static_cast<float>(offset_[k]);
     const double offset_size = std::fabs(offset_[k]);
-    const double first_size = a_bounds_[k] * std::fabs(ratio_[k]);
-    largest = std::max(largest, first_size + second_size + offset_size);
-    // A first term larger than this saturates together with the others.
-    const double first_used = std::min(first_size, reach + offset_size + second_size);
-    float_largest = std::max(float_largest, 3 * first_used + 4 * second_size + 3 * offset_size + 2 * reach);
+    largest = std::max(largest, a_bounds_[k] * std::fabs(ratio_[k]) + second_size_ + offset_size);
+    slack_ = std::max(slack_, double_error(k));
+    // Float kernels clamp to the results that are not saturated.
+    float_largest = std::max(float_largest, 3 * largest_first(k) + 4 * second_size_ + 3 * offset_size + 2 * reach());
     // Ratios that are no normal floats would lose their accuracy.
     if (std::fabs(ratio_[k]) < 0x1p-100 || std::fabs(ratio_[k]) > 0x1p100) float_largest = HUGE_VAL;
   }
-  slack_ = (6 * largest + 1) * 0x1p-53;
   fits_ = largest < 0x1p29;
   float_slack_ = float_largest * 0x1.1p-24;
   usable_ = slack_ < 0x1p-8;
-  if (sums_are_exact(53)) slack_ = 0;
-  if (sums_are_exact(24)) float_slack_ = -1;
+  if (!usable_) return;
+  exact_ = sums_are_exact(53);
+  floats_exact_ = exact_ && sums_are_exact(24);
+  prove();
 }
 
-// Whether a * ratio + offset is the same in a binary format with so many bits as in the rationals, for all a within the
-// bounds: then it needs no check, and ties, which powers of two make common, cost nothing.
-bool Requantization::sums_are_exact(double bits) const {
-  if (!second_.is_zero()) return false;
+// What a double result that does not saturate may be off by. In units of 2^-53 of the terms at their largest: each
+// ratio, product and offset is rounded, so are the sums, in whatever order a kernel takes them, with or without fused
+// multiply-adds. One unit is for the comparison with 0.5 less the slack.
+double Requantization::double_error(std::size_t channel) const {
+  const double first = largest_first(channel) * (b_bound_ > 0 ? 3 : 2);
+  return (first + 3 * second_size_ + 2 * std::fabs(offset_[channel]) + reach() + 1) * 0x1.001p-53;
+}
+
+// How far from zero results in steps are that do not saturate, and one more: whatever lies beyond saturates, however
+// it is rounded.
+double Requantization::reach() const {
+  return std::max(std::fabs(static_cast<double>(lo_ - zero_)), std::fabs(static_cast<double>(hi_ - zero_))) + 1;
+}
+
+// The largest |a * ratio| within the bound that does not saturate whatever the other terms are.
+double Requantization::largest_first(std::size_t channel) const {
+  const double size = a_bounds_[channel] * std::fabs(ratio_[channel]);
+  return std::min(size, reach() + std::fabs(offset_[channel]) + second_size_);
+}
+
+// Double is right of every number that is further from a tie than double may be off, and takes none for a tie that is
+// further away by the slack again.
+void Requantization::prove() {
+  closest_ = {HUGE_VAL, false};
+  bool right = true;
+  bool apart = true;
+  for (std::size_t k = 0; k < ratios_.size(); ++k) {
+    const numerics::ClosestApproach c = approach(k);
+    right = right && c.distance > double_error(k);
+    apart = apart && c.distance > double_error(k) + slack_;
+    closest_ = closest_ & c;
+  }
+  decided_ = exact_ || (closest_.ties ? apart : right);
+  floats_decide_ = floats_exact_ || (!closest_.ties && closest_.distance > 1.001 * float_slack_);
+}
+
+// Of the channel's results that do not saturate.
+numerics::ClosestApproach Requantization::approach(std::size_t channel) const {
+  constexpr double kMostSeconds = 1024;  // of the second term: so many are taken one by one
+  constexpr double kMost = 0x1p60;
+  const double r = ratio_[channel];
+  const double o = offset_[channel];
+  const double bound = a_bounds_[channel];
+  if ((!ratios_[channel].is_zero() && (std::fabs(r) < 0x1p-500 || std::fabs(r) > 0x1p500)) || bound >= kMost) {
+    return {0, true};  // unknown
+  }
+  const auto whole = [&](double v) { return static_cast<std::int64_t>(std::ceil(std::clamp(v, -kMost, kMost))); };
+  numerics::IntegerRange a{-whole(bound), whole(bound)};
+  if (r != 0) {
+    const double one = (lo_ - zero_ - 1 - second_size_ - o) / r;
+    const double other = (hi_ - zero_ + 1 + second_size_ - o) / r;
+    const double more = 1e-9 * (1 + std::fabs(one) + std::fabs(other));  // for roundings of these two
+    a.first = std::max(a.first, whole(std::min(one, other) - more));
+    a.last = std::min(a.last, -whole(-(std::max(one, other) + more)));
+  }
+  if (b_bound_ > kMostSeconds / 2) return closest_approach(ratios_[channel], second_, offsets_[channel]);
+  const std::int64_t b = whole(b_bound_);
+  return closest_approach(ratios_[channel], second_, offsets_[channel], a, {-b, b});
+}
+
+// Whether a * ratio + b * second + offset is the same in a binary format with so many bits as in the rationals, for all
+// a and b that do not saturate: then ties, which powers of two make common, cost nothing. Where the terms beside a are
+// not too large, a result that saturates is off by so little that it still does.
+bool Requantization::sums_are_exact(int bits) const {
+  // The value of the last bit that a number has.
+  const auto last_bit = [](double v) {
+    int e = 0;
+    const double m = std::frexp(v, &e);
+    const auto whole = static_cast<std::int64_t>(std::ldexp(std::fabs(m), 53));
+    return std::ldexp(1.0, e - 53 + __builtin_ctzll(static_cast<unsigned long long>(whole)));
+  };
+  const auto normal = [](double v) { return std::fabs(v) >= 0x1p-100 && std::fabs(v) <= 0x1p100; };
+  const double most = std::ldexp(1.0, bits);
+  const double s = second_.to_double();
+  if (b_bound_ > 0 && (numerics::Rational::from_double(s) != second_ || !normal(s) || b_bound_ >= most)) return false;
   for (std::size_t k = 0; k < ratios_.size(); ++k) {
     const double r = ratio_[k];
     const double o = offset_[k];
-    if (numerics::Rational::from_double(r) != ratios_[k] || numerics::Rational::from_double(o) != offsets_[k])
+    if (!normal(r) || numerics::Rational::from_double(r) != ratios_[k] ||
+        numerics::Rational::from_double(o) != offsets_[k])
       return false;
-    if (r == 0 || std::fabs(r) < 0x1p-100 || std::fabs(r) > 0x1p100) return false;
-    // The value of the last bit that any of the numbers has.
-    const auto last_bit = [](double v) {
-      int e = 0;
-      const double m = std::frexp(v, &e);
-      auto whole = static_cast<std::int64_t>(std::ldexp(std::fabs(m), 53));
-      return std::ldexp(1.0, e - 53 + __builtin_ctzll(static_cast<unsigned long long>(whole)));
-    };
-    const double unit = o == 0 ? last_bit(r) : std::min(last_bit(r), last_bit(o));
-    if ((a_bounds_[k] * std::fabs(r) + std::fabs(o)) / unit >= std::ldexp(1.0, static_cast<int>(bits))) return false;
-    if (a_bounds_[k] >= std::ldexp(1.0, static_cast<int>(bits))) return false;
+    double unit = last_bit(r);
+    if (o != 0) unit = std::min(unit, last_bit(o));
+    if (b_bound_ > 0) unit = std::min(unit, last_bit(s));
+    const double first = largest_first(k);
+    const double others = second_size_ + std::fabs(o);
+    if ((first + others) / unit >= most || first / std::fabs(r) >= most || others > most / 256) return false;
   }
   return true;
+}
+
+PlanRounding Requantization::rounding() const {
+  PlanRounding r;
+  r.variant = describe();
+  r.closest_approach = closest_.distance;
+  r.ties = closest_.ties;
+  r.double_error = exact_ ? 0 : slack_;
+  r.float_error = floats_exact_ ? 0 : float_slack_;
+  r.double_decides = decided_;
+  r.float_decides = floats_decide_;
+  return r;
 }
 
 kernels::Requantize Requantization::view(bool per_tensor) const {
@@ -252,24 +327,25 @@ kernels::Requantize Requantization::view(bool per_tensor) const {
   q.offset = offset_.data();
   q.ratio2 = second_.to_double();
   q.per_tensor = per_tensor;
-  q.slack = slack_;
+  q.slack = exact_ || (decided_ && !closest_.ties) ? 0 : slack_;
+  q.decided = decided_;
   q.fits = fits_;
   q.zero = zero_;
   q.lo = lo_;
   q.hi = hi_;
   q.exact = exact;
   q.context = this;
-  if (float_slack_ < kFloatSlack) {
+  if (floats_decide_ || float_slack_ < kFloatSlack) {
     q.float_ratio = float_ratio_.data();
     q.float_offset = float_offset_.data();
     q.float_ratio2 = static_cast<float>(q.ratio2);
-    q.float_slack = static_cast<float>(float_slack_ * 1.0001);
+    q.float_slack = floats_decide_ ? -1.0F : static_cast<float>(float_slack_ * 1.0001);
   }
   return q;
 }
 
 std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64_t>& lanes) const {
-  if (float_slack_ < 0 || lo_ < 0 || hi_ > 255 || !second_.is_zero()) return std::nullopt;
+  if (floats_exact_ || lo_ < 0 || hi_ > 255 || !second_.is_zero()) return std::nullopt;
   kernels::Fixed f;
   f.ratio.assign(lanes.size(), 0.0F);
   f.offset.assign(lanes.size(), 0.0F);
@@ -292,6 +368,7 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
   while (margin < error) margin *= 2;
   if (margin > 32) return std::nullopt;
   f.safe_bits = 0xFFFF & ~(2 * margin - 1);
+  f.checked = closest_.ties || closest_.distance * kOne <= 2 * margin;
   for (std::size_t l = 0; l < lanes.size(); ++l) {
     if (lanes[l] < 0) {
       f.offset[l] = static_cast<float>(0x8000);  // no tie
@@ -305,7 +382,7 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
 }
 
 kernels::FixedSum Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_zero) const {
-  if (lo_ < 0 || hi_ > 255) return {};
+  if (exact_ || lo_ < 0 || hi_ > 255) return {};  // ties are common where doubles are exact
   const double a = ratio_[0];
   const double b = second_.to_double();
   const double offset = offset_[0] + zero_ + 0.5 - a_zero * a - b_zero * b;
@@ -359,7 +436,7 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
     const auto k = static_cast<std::size_t>(lanes[l]);
     // Where doubles are exact, so are ties: one sum in 2^m meets one if the ratio is 2^-m.
     const double of_sum = std::ldexp(ratio_[k], -bits[k]);
-    if (!(of_sum > 0x1p-80 && of_sum <= 0.5) || (slack_ == 0 && ratio_[k] > 0x1p-6)) return std::nullopt;
+    if (!(of_sum > 0x1p-80 && of_sum <= 0.5) || (exact_ && ratio_[k] > 0x1p-6)) return std::nullopt;
     f.shift[l] = shifts[k];
     f.bits[l] = bits[k];
     const Rational offset = (offsets_[k] - Rational(shifts[k]) * ratios_[k] + Rational(zero_)) * Rational(65536) +
@@ -383,7 +460,7 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
 
 std::optional<kernels::FixedWordsSum> Requantization::fixed_words_sum(std::int32_t a_zero, std::int32_t b_zero) const {
   using numerics::Rational;
-  if (slack_ == 0) return std::nullopt;
+  if (exact_) return std::nullopt;  // ties are common
   kernels::FixedWordsSum f;
   f.ratio = ratio_[0] * kOne;
   f.ratio2 = second_.to_double() * kOne;
@@ -402,12 +479,19 @@ std::optional<kernels::FixedWordsSum> Requantization::fixed_words_sum(std::int32
 
 std::string Requantization::describe() const {
   const auto power = [](double v) { return std::to_string(static_cast<int>(std::floor(std::log2(v))) + 1); };
-  if (float_slack_ < 0) return "float32, exact: every sum times its ratio is a float";
-  const std::string last = slack_ == 0
-                               ? " to a tie go to double, which is exact"
-                               : " to a tie go to double, closer than 2^" + power(slack_) + " to the exact ratio";
-  if (float_slack_ < kFloatSlack) return "float32 with a check: lanes closer than 2^" + power(float_slack_) + last;
-  if (slack_ == 0) return "double, exact: every sum times its ratio is a double";
+  if (floats_exact_) return "float32, exact: every sum times its ratio is a float";
+  if (floats_decide_) return "float32, proved: no sum comes within 2^" + power(float_slack_) + " of a tie";
+  const bool checked_floats = float_slack_ < kFloatSlack;
+  if (exact_) {
+    return checked_floats ? "float32 with a check: lanes closer than 2^" + power(float_slack_) +
+                                " to a tie go to double, which is exact"
+                          : "double, exact: every sum times its ratio is a double";
+  }
+  if (checked_floats) {
+    return "float32 with a check: lanes closer than 2^" + power(float_slack_) + " to a tie go to double, " +
+           (decided_ ? "proved for every sum" : "closer than 2^" + power(slack_) + " to the exact ratio");
+  }
+  if (decided_) return "double, proved for every sum";
   return "double with a check: lanes closer than 2^" + power(slack_) + " to a tie are recomputed exactly";
 }
 

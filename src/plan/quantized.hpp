@@ -9,6 +9,7 @@
 #include "cpu/conv/conv.hpp"
 #include "cpu/elementwise/binary.hpp"
 #include "cpu/elementwise/binary_words.hpp"
+#include "numerics/closest_approach.hpp"
 #include "numerics/rational.hpp"
 #include "plan/kernel.hpp"
 
@@ -66,7 +67,8 @@ std::size_t input_of(const ir::Node& node, ir::ValueId id);
 /// Reads a QLinearConv or a group whose body has exactly that form; otherwise says why not.
 std::optional<QuantizedOperator> read_quantized(const Site& site, std::string& refusal);
 
-/// Exact ratios of a requantisation and what a kernel gets of them. Kept alive by the kernel.
+/// Exact ratios of a requantisation, what a kernel gets of them, and the proof of what decides its roundings (contract
+/// section 4). Kept alive by the kernel.
 class Requantization {
  public:
   /// y = round(a * ratios[k] + b * second + offsets[k]) + zero, |a| <= a_bounds[k] (or the only one), |b| <= b_bound.
@@ -80,6 +82,8 @@ class Requantization {
                        op) {}
 
   bool usable() const { return usable_; }
+  /// What was proved, for reports.
+  PlanRounding rounding() const;
   kernels::Requantize view(bool per_tensor) const;
   /// The 16.16 form for kernels that have it, by lane; `lanes` holds each lane's channel, -1 where there is none.
   /// nullopt where its error is too large, or where float32 is exact and ties are common.
@@ -98,7 +102,12 @@ class Requantization {
   std::string describe() const;
 
  private:
-  bool sums_are_exact(double bits) const;
+  double reach() const;
+  double largest_first(std::size_t channel) const;
+  bool sums_are_exact(int bits) const;
+  double double_error(std::size_t channel) const;
+  numerics::ClosestApproach approach(std::size_t channel) const;
+  void prove();
   static std::int64_t exact(const void* self, std::size_t channel, std::int64_t a, std::int64_t b);
 
   std::vector<numerics::Rational> ratios_;
@@ -109,8 +118,16 @@ class Requantization {
   std::vector<float> float_ratio_;
   std::vector<float> float_offset_;
   std::vector<double> a_bounds_;
-  double slack_ = 0;        // 0: doubles are exact
-  double float_slack_ = 0;  // negative: floats are exact
+  double b_bound_ = 0;
+  double second_size_ = 0;  // the largest |b * second|
+  double slack_ = 0;        // what double results may be off by
+  double float_slack_ = 0;  // likewise; infinite where floats are of no use
+  // The closest to a tie that any result comes that does not saturate, ties apart.
+  numerics::ClosestApproach closest_{0, true};
+  bool exact_ = false;         // double results are not off at all
+  bool floats_exact_ = false;  // likewise
+  bool decided_ = false;       // double results within the slack of a tie are ties
+  bool floats_decide_ = false;
   bool usable_ = true;
   bool fits_ = false;  // no value before rounding exceeds 2^30
   std::int32_t zero_;

@@ -218,7 +218,7 @@ PlanReport Executable::plan() const {
   PlanReport report;
   report.isa = plan::to_string(impl_->isa);
   if (prepared.graph) {
-    report.steps.push_back({"the whole model", "", "reference", "", {}, {}, 0, 0});
+    report.steps.push_back({"the whole model", "", "reference", "", std::nullopt, {}, {}, 0, 0});
     return report;
   }
   const plan::Plan& p = prepared.plan;
@@ -233,6 +233,7 @@ PlanReport Executable::plan() const {
     step.op_type = s.op_type;
     step.kernel = s.kernel->name;
     step.note = s.kernel->note;
+    step.rounding = s.kernel->rounding;
     step.refusals = s.refusals;
     step.scratch_bytes = s.kernel->scratch;
     step.weight_bytes = s.kernel->weight_bytes();

@@ -63,7 +63,7 @@ struct Fixed {
   std::vector<float> ratio;
   std::vector<float> offset;
   std::int32_t safe_bits = 0xFFF8;  ///< bits of the low word of which one is set where the result is certain
-  bool checked = true;              ///< false: to measure what the check costs; results may be wrong by one
+  bool checked = true;              ///< false: all results are certain (or, to measure the check, taken for that)
   bool clamp = false;               ///< float results may exceed int32
   std::uint8_t lo = 0;
   std::uint8_t hi = 255;

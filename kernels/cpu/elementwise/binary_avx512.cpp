@@ -49,25 +49,23 @@ __m512d high(__m512i v) { return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v,
 
 // Sixteen results of a * ratio + b * ratio2 + offset.
 __m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
-  __m512i y;
   unsigned near = 0;
   if (lanes.fast) {
     __m512 base = _mm512_set1_ps(q.float_offset[0]);
     if (second) base = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b), _mm512_set1_ps(q.float_ratio2), base);
-    y = round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_set1_ps(q.float_ratio[0]), base), lanes, near);
-  } else {
-    const __m512d ratio = _mm512_set1_pd(q.ratio[0]);
-    const __m512d ratio2 = _mm512_set1_pd(q.ratio2);
-    const __m512d offset = _mm512_set1_pd(q.offset[0]);
-    unsigned near_high = 0;
-    const __m512d base_low = second ? _mm512_fmadd_pd(low(b), ratio2, offset) : offset;
-    const __m512d base_high = second ? _mm512_fmadd_pd(high(b), ratio2, offset) : offset;
-    const __m256i y0 = round_lanes(_mm512_fmadd_pd(low(a), ratio, base_low), lanes, near);
-    const __m256i y1 = round_lanes(_mm512_fmadd_pd(high(a), ratio, base_high), lanes, near_high);
-    y = _mm512_inserti64x4(_mm512_castsi256_si512(y0), y1, 1);
-    y = _mm512_min_epi32(_mm512_max_epi32(y, lanes.lo), lanes.hi);
-    near |= near_high << 8;
+    const __m512i y =
+        round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_set1_ps(q.float_ratio[0]), base), lanes, near);
+    if (__builtin_expect(near == 0, 1)) return y;
+    if (!lanes.decided) return fixed(q, 0, near, a, b, second, y);
   }
+  const __m512d ratio = _mm512_set1_pd(q.ratio[0]);
+  const __m512d ratio2 = _mm512_set1_pd(q.ratio2);
+  const __m512d offset = _mm512_set1_pd(q.offset[0]);
+  const auto sum = [&](__m512d x, __m512d y) {
+    return _mm512_fmadd_pd(x, ratio, second ? _mm512_fmadd_pd(y, ratio2, offset) : offset);
+  };
+  const __m512i y = round_both(
+      lanes, near, [&] { return sum(low(a), low(b)); }, [&] { return sum(high(a), high(b)); });
   return __builtin_expect(near != 0, 0) ? fixed(q, 0, near, a, b, second, y) : y;
 }
 
