@@ -221,6 +221,8 @@ class CommandTest(unittest.TestCase):
         step = next(s for s in report["steps"] if s["kernel"] not in ("reference", "view", "convert"))
         self.assertEqual(len(step["outputs"]), 1)
         self.assertIn(step["kernel"], self.expect(0, "plan", self.model).stdout)
+        for rounding in filter(None, (s["rounding"] for s in report["steps"])):
+            self.assertTrue(rounding["double_decides"], rounding)
         kernels = json.loads(self.expect(0, "plan", "--kernels", "--json").stdout)
         self.assertIn(step["kernel"], [k["name"] for k in kernels])
         portable = json.loads(self.expect(0, "plan", self.model, "--isa", "sse2", "--json").stdout)

@@ -47,26 +47,34 @@ void run(const BinaryOperands& in, const Requantize& q, std::uint8_t* out, std::
 __m512d low(__m512i v) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(v)); }
 __m512d high(__m512i v) { return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1)); }
 
-// Sixteen results of a * ratio + b * ratio2 + offset.
-__m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
-  unsigned near = 0;
-  if (lanes.fast) {
-    __m512 base = _mm512_set1_ps(q.float_offset[0]);
-    if (second) base = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b), _mm512_set1_ps(q.float_ratio2), base);
-    const __m512i y =
-        round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_set1_ps(q.float_ratio[0]), base), lanes, near);
-    if (__builtin_expect(near == 0, 1)) return y;
-    if (!lanes.decided) return fixed(q, 0, near, a, b, second, y);
-  }
+// Sixteen results of a * ratio + b * ratio2 + offset, in double.
+inline __m512i sum_doubles(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
   const __m512d ratio = _mm512_set1_pd(q.ratio[0]);
   const __m512d ratio2 = _mm512_set1_pd(q.ratio2);
   const __m512d offset = _mm512_set1_pd(q.offset[0]);
   const auto sum = [&](__m512d x, __m512d y) {
     return _mm512_fmadd_pd(x, ratio, second ? _mm512_fmadd_pd(y, ratio2, offset) : offset);
   };
+  unsigned near = 0;
   const __m512i y = round_both(
       lanes, near, [&] { return sum(low(a), low(b)); }, [&] { return sum(high(a), high(b)); });
   return __builtin_expect(near != 0, 0) ? fixed(q, 0, near, a, b, second, y) : y;
+}
+
+// The same for lanes that float32 leaves open. Out of the way of the loop.
+[[gnu::noinline]] __m512i decide(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
+  return sum_doubles(q, lanes, a, b, second);
+}
+
+__m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, __m512i b, bool second) {
+  if (!lanes.fast) return sum_doubles(q, lanes, a, b, second);
+  __m512 base = _mm512_set1_ps(q.float_offset[0]);
+  if (second) base = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b), _mm512_set1_ps(q.float_ratio2), base);
+  unsigned near = 0;
+  const __m512i y =
+      round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_set1_ps(q.float_ratio[0]), base), lanes, near);
+  if (__builtin_expect(near == 0, 1)) return y;
+  return lanes.decided ? decide(q, lanes, a, b, second) : fixed(q, 0, near, a, b, second, y);
 }
 
 // Those of 64 elements that FixedSum leaves open. Out of the way of the loop.
