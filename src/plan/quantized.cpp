@@ -351,20 +351,24 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
   f.offset.assign(lanes.size(), 0.0F);
   f.lo = static_cast<std::uint8_t>(lo_);
   f.hi = static_cast<std::uint8_t>(hi_);
-  // In units of 2^-16: the roundings of the ratio, of the sum to float (only large ones are), of the offset, of the
-  // fused multiply-add (its result is below 2^24 where it does not saturate) and of the conversion. Larger results
-  // saturate.
+  // In units of 2^-16, where the result does not saturate: the roundings of the ratio, of the sum to float (only large
+  // ones are), of the offset (none where it is whole) and, together at most 3/4, of the fused multiply-add, whose
+  // result is at most 2^24, and of the conversion. What is off by more saturates all the same.
   double error = 0;
   for (std::size_t k = 0; k < ratios_.size(); ++k) {
     const double r = std::fabs(ratio_[k]);
     if (r < 0x1p-80 || r > 0x1p80) return std::nullopt;
-    const double o = std::fabs(offset_[k] + zero_ + 0.5) + 0.01;
+    const double offset = offset_[k] + zero_ + 0.5;
     const double size = a_bounds_[k] * r;
-    const double used = std::min(size, 257.0 + o);
-    error = std::max(error, (used * (a_bounds_[k] >= 0x1p24 ? 2 : 1) + o + 257) * kOne * 0x1.01p-24 + 0.501);
-    if ((size + o) * kOne * 1.001 >= 0x1p31) f.clamp = true;
+    const double used = std::min(size, std::max(std::fabs(lo_ - offset), std::fabs(hi_ + 1 - offset)) + 0.01);
+    const double of_ratio = std::fabs(static_cast<double>(static_cast<float>(r * kOne)) / (r * kOne) - 1) + 0x1p-50;
+    const double of_sum = a_bounds_[k] >= 0x1p24 ? 0x1p-24 : 0;
+    const double units = std::fabs(offset) * kOne;
+    const double of_offset = units < 0x1p23 && units == std::floor(units) ? 0 : (units + 64) * 0x1p-24;
+    error = std::max(error, used * kOne * (of_ratio + of_sum) + of_offset + 0.751);
+    if ((size + std::fabs(offset) + 0.01) * kOne * 1.001 >= 0x1p31) f.clamp = true;
   }
-  int margin = 4;
+  int margin = 2;
   while (margin < error) margin *= 2;
   if (margin > 32) return std::nullopt;
   f.safe_bits = 0xFFFF & ~(2 * margin - 1);

@@ -16,11 +16,10 @@ namespace {
 [[gnu::noinline, gnu::cold]] void settle(const TileArgs& t, std::int64_t vectors, std::int64_t vector, __m512i sums,
                                          __m512i words, std::uint8_t* out) {
   alignas(64) std::int32_t sum[16];
-  alignas(64) std::int32_t word[16];
   _mm512_store_si512(sum, sums);
-  _mm512_store_si512(word, words);
-  for (std::int64_t lane = 0; lane < 16; ++lane) {
-    if ((word[lane] & t.fixed->safe_bits) != 0) continue;
+  unsigned open = _mm512_testn_epi32_mask(words, _mm512_set1_epi32(t.fixed->safe_bits));
+  for (; open != 0; open &= open - 1) {
+    const std::int64_t lane = __builtin_ctz(open);
     const std::int64_t c = interleaved_channel(vectors, vector, lane);
     if (c >= t.channels) continue;
     out[c] = static_cast<std::uint8_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), sum[lane]));

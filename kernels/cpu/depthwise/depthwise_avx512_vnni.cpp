@@ -86,11 +86,10 @@ template <std::int64_t R>
 [[gnu::noinline, gnu::cold]] void settle_strip(const Strip& s, std::int64_t vector, __m512i sums, __m512i words,
                                                std::int64_t ahead) {
   alignas(64) std::int32_t sum[16];
-  alignas(64) std::int32_t word[16];
   _mm512_store_si512(sum, sums);
-  _mm512_store_si512(word, words);
-  for (std::int64_t lane = 0; lane < 16; ++lane) {
-    if ((word[lane] & s.d->fixed.safe_bits) != 0) continue;
+  unsigned open = _mm512_testn_epi32_mask(words, s.lanes.safe);
+  for (; open != 0; open &= open - 1) {
+    const std::int64_t lane = __builtin_ctz(open);
     const std::int64_t c = depthwise_byte(vector, lane) % s.together;
     std::uint8_t* out = s.out[static_cast<std::size_t>(depthwise_byte(vector, lane) / s.together)];
     if (c >= s.channels || out == nullptr) continue;
