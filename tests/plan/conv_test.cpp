@@ -196,6 +196,39 @@ TEST(Conv, Corners) {
   }
 }
 
+// Decimal scales whose ratios would make ties, were they exact: sums lie a little beside one, to either side. One
+// weight a channel, every code.
+TEST(Conv, SumsNextToTies) {
+  Draw d(20261204);
+  for (const float result : {0.02F, 0.03F, 0.07F, 0.6F, 0.5F}) {
+    for (const std::int64_t groups : {1, 64}) {
+      for (const double zero : {0.0, 101.0}) {
+        properties::SmallGraph g;
+        const Shape xs{1, groups, 16, 16};
+        std::vector<double> codes;
+        for (std::int64_t i = 0; i < count_of(xs); ++i) codes.push_back(static_cast<double>(i % 256));
+        std::vector<double> scales;
+        for (int k = 1; k <= 64; ++k) scales.push_back(static_cast<double>(0.01F * static_cast<float>(k)));
+        g.inputs.push_back({"x", {DType::uint8, xs, codes}});
+        g.constants.push_back({"w", {DType::int8, {64, 1, 1, 1}, d.codes(DType::int8, 64)}});
+        g.constants.push_back({"xs", {DType::float32, {}, {static_cast<double>(0.1F)}}});
+        g.constants.push_back({"xz", {DType::uint8, {}, {zero}}});
+        g.constants.push_back({"ws", {DType::float32, {64}, scales}});
+        g.constants.push_back({"ys", {DType::float32, {}, {static_cast<double>(result)}}});
+        g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});
+        g.nodes.push_back({"DequantizeLinear", {"w", "ws"}, "wd", {{"axis", 0}}, {}, {}, {}});
+        g.nodes.push_back({"Conv", {"xd", "wd"}, "y", {{"group", groups}}, {}, {}, {}});
+        g.nodes.push_back({"QuantizeLinear", {"y", "ys", "xz"}, "q", {}, {}, {}, {}});
+        g.outputs = {"q"};
+        Tally tally;
+        compare_engine(g, "result's scale " + std::to_string(result) + ", groups " + std::to_string(groups), tally);
+        if (HasFailure()) return;
+        EXPECT_EQ(tally.references, 0U);
+      }
+    }
+  }
+}
+
 // Channels are read in fours: where these are not whole, the caller's memory, and every view of it, is copied first.
 TEST(Conv, ReadsNothingBehindTheCallersMemory) {
   for (const bool viewed : {false, true}) {
