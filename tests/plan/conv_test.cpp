@@ -196,36 +196,48 @@ TEST(Conv, Corners) {
   }
 }
 
-// Decimal scales whose ratios would make ties, were they exact: sums lie a little beside one, to either side. One
-// weight a channel, every code.
+// Scales that bring a sum of each channel as close to a tie as float32 scales can, on either side of it: one weight a
+// channel, every code.
 TEST(Conv, SumsNextToTies) {
-  Draw d(20261204);
-  for (const float result : {0.02F, 0.03F, 0.07F, 0.6F, 0.5F}) {
-    for (const std::int64_t groups : {1, 64}) {
-      for (const double zero : {0.0, 101.0}) {
-        properties::SmallGraph g;
-        const Shape xs{1, groups, 16, 16};
-        std::vector<double> codes;
-        for (std::int64_t i = 0; i < count_of(xs); ++i) codes.push_back(static_cast<double>(i % 256));
-        std::vector<double> scales;
-        for (int k = 1; k <= 64; ++k) scales.push_back(static_cast<double>(0.01F * static_cast<float>(k)));
-        g.inputs.push_back({"x", {DType::uint8, xs, codes}});
-        g.constants.push_back({"w", {DType::int8, {64, 1, 1, 1}, d.codes(DType::int8, 64)}});
-        g.constants.push_back({"xs", {DType::float32, {}, {static_cast<double>(0.1F)}}});
-        g.constants.push_back({"xz", {DType::uint8, {}, {zero}}});
-        g.constants.push_back({"ws", {DType::float32, {64}, scales}});
-        g.constants.push_back({"ys", {DType::float32, {}, {static_cast<double>(result)}}});
-        g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});
-        g.nodes.push_back({"DequantizeLinear", {"w", "ws"}, "wd", {{"axis", 0}}, {}, {}, {}});
-        g.nodes.push_back({"Conv", {"xd", "wd"}, "y", {{"group", groups}}, {}, {}, {}});
-        g.nodes.push_back({"QuantizeLinear", {"y", "ys", "xz"}, "q", {}, {}, {}, {}});
-        g.outputs = {"q"};
-        Tally tally;
-        compare_engine(g, "result's scale " + std::to_string(result) + ", groups " + std::to_string(groups), tally);
-        if (HasFailure()) return;
-        EXPECT_EQ(tally.references, 0U);
-      }
+  constexpr std::uint64_t kSeed = 20261204;
+  constexpr std::int64_t kChannels = 128;
+  Draw d(kSeed);
+  for (std::size_t round = 0; round < effort(40, 20); ++round) {
+    const std::int64_t groups = round % 2 == 0 ? 1 : kChannels;
+    const double zero = round % 4 < 2 ? 0 : 101;
+    const auto between = [&](double lo, double hi) {
+      return static_cast<float>(lo + (hi - lo) * static_cast<double>(d.below(1 << 24)) * 0x1p-24);
+    };
+    const float in_scale = between(0.01, 0.02);
+    const float out_scale = between(0.01, 0.02);
+    std::vector<double> weights;
+    std::vector<double> scales;
+    for (std::int64_t k = 0; k < kChannels; ++k) {
+      weights.push_back(static_cast<double>(60 + d.below(68)));
+      const double sum = weights.back() * (static_cast<double>(200 + d.below(56)) - zero);
+      const double tie = static_cast<double>(235 + d.below(20)) - zero + 0.5;
+      const auto scale = static_cast<float>(tie / sum * static_cast<double>(out_scale) / static_cast<double>(in_scale));
+      scales.push_back(static_cast<double>(std::nextafter(scale, d.pick({0.0F, scale, 1.0F}))));
     }
+    properties::SmallGraph g;
+    const Shape xs{1, groups, 16, 16};
+    std::vector<double> codes;
+    for (std::int64_t i = 0; i < count_of(xs); ++i) codes.push_back(static_cast<double>(i % 256));
+    g.inputs.push_back({"x", {DType::uint8, xs, codes}});
+    g.constants.push_back({"w", {DType::int8, {kChannels, 1, 1, 1}, weights}});
+    g.constants.push_back({"xs", {DType::float32, {}, {static_cast<double>(in_scale)}}});
+    g.constants.push_back({"xz", {DType::uint8, {}, {zero}}});
+    g.constants.push_back({"ws", {DType::float32, {kChannels}, scales}});
+    g.constants.push_back({"ys", {DType::float32, {}, {static_cast<double>(out_scale)}}});
+    g.nodes.push_back({"DequantizeLinear", {"x", "xs", "xz"}, "xd", {}, {}, {}, {}});
+    g.nodes.push_back({"DequantizeLinear", {"w", "ws"}, "wd", {{"axis", 0}}, {}, {}, {}});
+    g.nodes.push_back({"Conv", {"xd", "wd"}, "y", {{"group", groups}}, {}, {}, {}});
+    g.nodes.push_back({"QuantizeLinear", {"y", "ys", "xz"}, "q", {}, {}, {}, {}});
+    g.outputs = {"q"};
+    Tally tally;
+    compare_engine(g, "seed " + std::to_string(kSeed) + ", round " + std::to_string(round), tally);
+    if (HasFailure()) return;
+    EXPECT_EQ(tally.references, 0U);
   }
 }
 
