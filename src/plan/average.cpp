@@ -5,7 +5,9 @@
 #include <cmath>
 #include <set>
 
+#include "numerics/closest_approach.hpp"
 #include "numerics/format.hpp"
+#include "numerics/rational.hpp"
 #include "ops/common.hpp"
 #include "plan/fallback.hpp"
 #include "plan/pool_shape.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu/elementwise/binary.hpp"
-#include "plan/quantized.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::plan {
 namespace {

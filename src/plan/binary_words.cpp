@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "plan/quantized.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::plan {
 namespace {

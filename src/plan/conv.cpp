@@ -8,6 +8,7 @@
 #include "cpu/depthwise/depthwise_words.hpp"
 #include "plan/conv_input.hpp"
 #include "plan/conv_problem.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::plan {
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "numerics/rational.hpp"
 #include "ops/window.hpp"
 #include "plan/quantized.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "cpu/dynamic/dynamic.hpp"
 #include "numerics/format.hpp"
+#include "numerics/rational.hpp"
 #include "ops/common.hpp"
 #include "ops/pool.hpp"
 #include "plan/quantized.hpp"

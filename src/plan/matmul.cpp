@@ -7,6 +7,7 @@
 #include "numerics/format.hpp"
 #include "ops/common.hpp"
 #include "plan/product.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::plan {
 namespace {

@@ -6,6 +6,7 @@
 #include "cpu/conv/conv.hpp"
 #include "cpu/onednn/onednn.hpp"
 #include "plan/conv_problem.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::plan {
 namespace {

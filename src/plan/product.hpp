@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/matmul/matmul.hpp"
+#include "numerics/rational.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {

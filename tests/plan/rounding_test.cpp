@@ -4,7 +4,7 @@
 #include <random>
 
 #include "plan/against_interpreter.hpp"
-#include "plan/quantized.hpp"
+#include "plan/requantization.hpp"
 
 namespace halfeven::test {
 namespace {
