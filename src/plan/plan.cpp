@@ -6,11 +6,11 @@
 
 #include <halfeven/error.hpp>
 
-#include "interpreter/interpreter.hpp"
 #include "plan/dynamic_group.hpp"
 #include "plan/lower.hpp"
 #include "plan/memory.hpp"
 #include "plan/nan_checks.hpp"
+#include "plan/own_kernels.hpp"
 #include "plan/selftest.hpp"
 #include "plan/storable.hpp"
 
@@ -18,67 +18,6 @@ namespace halfeven::plan {
 namespace {
 
 constexpr std::size_t kAbsent = SIZE_MAX;
-
-// Nodes that no kernel takes run in the interpreter, those that pass float tensors to each other together: between them
-// values travel unrounded (contract section 1).
-class ReferenceKernel final : public Kernel {
- public:
-  ir::Graph graph;
-  ops::Facts facts;
-  int threads = 1;
-
-  void run(const Buffers& b, const ParallelFor&) const override {
-    std::vector<Tensor> inputs;
-    for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
-      const ir::Value& v = graph.value(graph.inputs[k]);
-      const std::size_t bytes = element_count(*v.shape) * storage_size(v.dtype);
-      inputs.push_back(Tensor::view(v.dtype, *v.shape, {b.in[k], bytes}));
-    }
-    interpreter::Options options;
-    options.threads = threads;
-    const auto outputs = interpreter::run(graph, facts, inputs, options);
-    for (std::size_t k = 0; k < outputs.size(); ++k) {
-      const auto bytes = outputs[k].bytes();
-      std::copy(bytes.begin(), bytes.end(), b.out[k]);
-    }
-  }
-};
-
-// From one form to another.
-class ConvertKernel final : public Kernel {
- public:
-  std::int64_t batch = 1, rows = 1, columns = 1;  // of the result; 1 x elements where the layout stays
-  std::size_t element = 1;
-  std::uint8_t flip = 0;
-
-  void run(const Buffers& b, const ParallelFor& parallel) const override {
-    switch (element) {
-      case 2: return move<std::uint16_t>(b, parallel);
-      case 4: return move<std::uint32_t>(b, parallel);
-      case 8: return move<std::uint64_t>(b, parallel);
-      default: return move<std::uint8_t>(b, parallel);
-    }
-  }
-
- private:
-  template <class T>
-  void move(const Buffers& b, const ParallelFor& parallel) const {
-    const T* in = reinterpret_cast<const T*>(b.in[0]);
-    T* out = reinterpret_cast<T*>(b.out[0]);
-    if (batch == 1 && rows == 1) {
-      return parallel(columns, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t c = first; c < last; ++c) out[c] = in[c] ^ flip;
-      });
-    }
-    parallel(batch * rows, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t r = first; r < last; ++r) {
-        const T* from = in + r / rows * rows * columns + r % rows;
-        T* to = out + r * columns;
-        for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c * rows] ^ flip;
-      }
-    });
-  }
-};
 
 class Planner {
  public:
