@@ -73,6 +73,18 @@ int Interval::sign() const {
   return 0;
 }
 
+bool Interval::beyond(long e) const { return sign() != 0 && mpfr_get_exp(low_) > e && mpfr_get_exp(high_) > e; }
+
+Rational Interval::low_from(long e) const {
+  if (mpfr_zero_p(low_) != 0 || mpfr_get_exp(low_) > e) return low();
+  return mpfr_sgn(low_) > 0 ? Rational() : Rational(-1).scaled(e);
+}
+
+Rational Interval::high_from(long e) const {
+  if (mpfr_zero_p(high_) != 0 || mpfr_get_exp(high_) > e) return high();
+  return mpfr_sgn(high_) < 0 ? Rational() : Rational(1).scaled(e);
+}
+
 Interval operator-(const Interval& x) {
   Interval r(x.precision());
   mpfr_neg(r.low_, x.high_, MPFR_RNDD);

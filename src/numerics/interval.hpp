@@ -24,6 +24,12 @@ class Interval {
   bool finite() const { return mpfr_number_p(low_) != 0 && mpfr_number_p(high_) != 0; }
   /// -1 or 1 if both ends are on that side of zero, else 0.
   int sign() const;
+  /// Whether all of it lies at least 2^e away from zero, on one side.
+  bool beyond(long e) const;
+  /// low() and high(), but ends within 2^e of zero are moved outwards, to zero or to 2^e: no numbers of billions of
+  /// bits.
+  Rational low_from(long e) const;
+  Rational high_from(long e) const;
   /// Ends rounded to double outwards (infinities where they are beyond).
   double low_double() const { return mpfr_get_d(low_, MPFR_RNDD); }
   double high_double() const { return mpfr_get_d(high_, MPFR_RNDU); }

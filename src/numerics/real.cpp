@@ -40,6 +40,7 @@ namespace {
 
 constexpr mpfr_prec_t kFirstPrecision = 128;
 constexpr mpfr_prec_t kLastPrecision = 16384;
+constexpr long kMostBits = 1 << 20;  // of an integer that is written out
 
 Real formula(Op op, std::vector<Real> args) {
   return Real::from_formula(std::make_shared<const Formula>(Formula{op, std::move(args)}));
@@ -89,8 +90,8 @@ Interval enclose(const Real& x, mpfr_prec_t precision) {
 // [1 - 2^-128, 1], and 1 / 2 of that is below the tie 1 / 2). `lowest`: no tie has a bit below 2^lowest.
 template <class Round>
 auto round_ends(const Interval& i, long lowest, Round round) -> std::optional<decltype(round(Rational()))> {
-  const Rational low = i.low();
-  const Rational high = i.high();
+  const Rational low = i.low_from(lowest - 64);
+  const Rational high = i.high_from(lowest - 64);
   if (low == high) return round(low);
   const auto inside = [&](const Rational& end, std::int64_t side) {
     // Less than the distance to any tie, since neither has a bit that small.
@@ -169,6 +170,7 @@ std::int64_t to_integer(const Real& x, std::int64_t lo, std::int64_t hi, Roundin
       if (i.high_double() < -0x1p64) return lo;
       return std::nullopt;
     }
+    if (i.beyond(64)) return i.sign() > 0 ? hi : lo;
     return round_ends(i, -1, [&](const Rational& q) { return limited(q, lo, hi, rounding); });
   });
 }
@@ -179,6 +181,7 @@ Real to_integral(const Real& x, Rounding rounding) {
   if (x.is_rational()) return Rational::ratio(rounding(x.rational()), 1);
   const mpz_class n = refine(x, [&](const Interval& i) -> std::optional<mpz_class> {
     if (!i.finite()) return std::nullopt;
+    if (i.beyond(kMostBits)) throw Error(ErrorCode::other, "an integer has more than a million bits");
     return round_ends(i, -1, [&](const Rational& q) { return mpz_class(rounding(q)); });
   });
   return Rational::ratio(n, 1);
@@ -385,6 +388,13 @@ Real pow(const Real& x, const Real& y) {
 
 namespace {
 
+// Whether the form of the formula keeps it strictly between -1 and 1.
+bool is_fraction(const Real& x) {
+  if (x.is_rational() || x.is_nan() || x.is_infinite()) return false;
+  const Op op = x.formula()->op;
+  return op == Op::erf || op == Op::tanh || op == Op::sigmoid || (op == Op::neg && is_fraction(x.formula()->args[0]));
+}
+
 // What the form of the formula tells of the sign: no interval keeps exp(-1e38) from zero.
 std::optional<int> sign_by_form(const Real& x) {
   if (x.is_rational()) return x.rational().sign();
@@ -399,12 +409,19 @@ std::optional<int> sign_by_form(const Real& x) {
     }
     return common;
   };
+  // 1 + erf(x), 1 - sigmoid(x): what is added is less than 1.
+  const auto dominated = [&](const Real& large, const Real& small) {
+    return large.is_rational() && abs(large.rational()) >= Rational(1) && is_fraction(small);
+  };
   switch (f.op) {
     case Op::exp:
     case Op::sigmoid:
     case Op::softplus:
     case Op::pi: return 1;
     case Op::add:
+      if (dominated(f.args[0], f.args[1])) return f.args[0].rational().sign();
+      if (dominated(f.args[1], f.args[0])) return f.args[1].rational().sign();
+      return all_alike();
     case Op::sum: return all_alike();
     case Op::neg:
     case Op::sqrt:
@@ -476,6 +493,9 @@ double round_to(const Real& x, const FloatFormat& format) {
       if (b < -0x1p1023 && a < b) return -HUGE_VAL;
       return std::nullopt;
     }
+    // Whatever lies so far out overflows alike.
+    const long far = std::ilogb(format.max) + 2;
+    if (i.beyond(far)) return round_to(Rational(i.sign()).scaled(far), format);
     return round_ends(i, format.lowest - 1, [&](const Rational& q) { return round_to(q, format); });
   });
 }

@@ -67,12 +67,12 @@ std::optional<PoolGeometry> read_window_pool(const Site&, const ir::Graph& graph
                             std::int64_t pad, std::int64_t end, std::int64_t dilation) {
     std::vector<std::int64_t> out;
     for (std::int64_t o = 0; o < n; ++o) {
-      std::int64_t inside = 0;
-      for (std::int64_t t = 0; t < kernel; ++t) {
-        const std::int64_t at = o * stride - pad + t * dilation;
-        inside += include_pad ? (at < size + end ? 1 : 0) : (at >= 0 && at < size ? 1 : 0);
-      }
-      out.push_back(inside);
+      // From t = 0 (or where the image begins) on, as far as the kernel and the image go.
+      const std::int64_t base = o * stride - pad;
+      const std::int64_t limit = include_pad ? size + end : size;
+      const std::int64_t least = include_pad || base >= 0 ? 0 : (-base + dilation - 1) / dilation;
+      const std::int64_t most = base >= limit ? -1 : std::min(kernel - 1, (limit - 1 - base) / dilation);
+      out.push_back(std::max<std::int64_t>(0, most - least + 1));
     }
     return out;
   };
