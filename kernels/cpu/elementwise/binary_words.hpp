@@ -34,9 +34,9 @@ struct WordOperands {
   const FixedWords* fixed = nullptr;
   std::int32_t shift = 0;
   const FixedWordsSum* fixed_sum = nullptr;  ///< of sums and differences, or null
-  bool product = false;                 ///< else q.ratio[0] belongs to a, q.ratio2 to b
-  std::size_t b_period = 0;             ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
-  std::size_t b_span = SIZE_MAX;        ///< a multiple of b_period: an image, where each has its own b
+  bool product = false;                      ///< else q.ratio[0] belongs to a, q.ratio2 to b
+  std::size_t b_period = 0;                  ///< 0: b is as large as a; else b[i / b_span * b_period + i % b_period]
+  std::size_t b_span = SIZE_MAX;             ///< a multiple of b_period: an image, where each has its own b
 };
 
 /// Elements [first, last).
