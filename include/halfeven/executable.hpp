@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,7 +53,6 @@ struct PlanTensor {
   bool in_place = false;  ///< shares the memory of one of the step's inputs
 };
 
-/// One step of the plan, as `halfeven plan` prints it.
 /// How a step rounds sums of integers to its output's grid, and what was proved of it (contract section 4). Distances
 /// are in steps of the output.
 struct PlanRounding {
@@ -67,6 +67,7 @@ struct PlanRounding {
   bool float_decides = false;   ///< proved: no float32 result needs a second look
 };
 
+/// One step of the plan, as `halfeven plan` prints it.
 struct PlanStep {
   std::string node;
   std::string op_type;

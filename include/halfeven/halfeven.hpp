@@ -1,4 +1,5 @@
-// halfeven: a reference engine for quantized ONNX networks. This header is all an application needs.
+// halfeven: a reference engine for quantized ONNX networks. What the interpreter, the passes
+// and verify offer; the engine is in executable.hpp.
 //
 // Numbers follow the numeric contract (docs/contract.md); its sections are cited where they decide.
 #pragma once

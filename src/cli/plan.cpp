@@ -1,4 +1,5 @@
 // `halfeven plan`: which kernel computes what, in which memory, and why.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -118,10 +119,12 @@ std::string to_text(const PlanReport& report) {
     for (const std::string& why : s.refusals) text += fmt::format("        not {}\n", printable(why));
   }
   for (const std::string& d : report.dropped) text += fmt::format("dropped {}\n", printable(d));
+  const auto references = std::count_if(report.steps.begin(), report.steps.end(),
+                                        [](const PlanStep& s) { return s.kernel == "reference"; });
   text += fmt::format(
-      "{}: {} steps; tensors between them take {} bytes of the {} that they have in all, where one step needs {}; "
-      "scratch {} bytes; weights {} bytes\n",
-      report.isa, report.steps.size(), report.arena_bytes, report.tensor_bytes, report.largest_live_bytes,
+      "{}: {} steps, {} of them in the interpreter (reference)\n"
+      "memory: arena {} bytes (tensors between steps: {} in all, {} at once), scratch {}, weights {}\n",
+      report.isa, report.steps.size(), references, report.arena_bytes, report.tensor_bytes, report.largest_live_bytes,
       report.scratch_bytes, report.weight_bytes);
   return text;
 }
@@ -131,7 +134,15 @@ int plan(const PlanArguments& arguments) {
   if (arguments.model.empty()) throw Error(ErrorCode::usage, "MODEL is missing");
   CompileOptions options = compile_options(arguments.engine);
   options.shapes = parse_shapes(arguments.shapes);
-  const PlanReport report = Executable::compile(Model::load(std::filesystem::path(arguments.model)), options).plan();
+  Model model = Model::load(std::filesystem::path(arguments.model));
+  for (const ValueInfo& v : model.inputs()) {
+    if (v.optional || options.shapes.contains(v.name) || !v.shape) continue;
+    if (std::any_of(v.shape->begin(), v.shape->end(), [](std::int64_t d) { return d < 0; })) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("input '{}' has unknown dimensions: give --shape {}=1x3x224x224", v.name, v.name));
+    }
+  }
+  const PlanReport report = Executable::compile(std::move(model), options).plan();
   if (arguments.json) {
     print(to_json(report));
   } else {

@@ -196,7 +196,7 @@ Offer make_codes(const Site& site) {
   if (node.outputs.size() != 1 || (!node.body && !node.domain.empty())) return refuse("is no elementwise operator");
   const ops::BoundBody body = body_at(site);
   const auto code = only_code(site, body);
-  if (!code) return refuse("depends on more than one 8-bit tensor");
+  if (!code) return refuse("depends on no 8-bit tensor, or on several");
   Tensor table;
   try {
     table = evaluate_codes(site, body, body.graph.outputs[0], code->input, code->channels);
