@@ -8,8 +8,9 @@
 namespace halfeven::kernels {
 
 /// `channels` results of sums for channels from `channel` on; what float32 leaves open is done one by one.
-inline void requantize_row_avx2(const Requantize& q, std::size_t channel, const std::int32_t* sums,
-                                std::int64_t channels, std::uint8_t* out) {
+[[maybe_unused]] static inline void requantize_row_avx2(const Requantize& q, std::size_t channel,
+                                                        const std::int32_t* sums, std::int64_t channels,
+                                                        std::uint8_t* out) {
   std::int64_t c = 0;
   if (q.float_ratio != nullptr) {
     const __m256 tie = _mm256_set1_ps(0.5F - q.float_slack);

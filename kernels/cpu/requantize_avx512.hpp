@@ -36,7 +36,7 @@ struct RequantizeLanes {
 };
 
 /// Rounds eight values; sets the bits of those that are too close to a tie.
-inline __m256i round_lanes(__m512d t, const RequantizeLanes& lanes, unsigned& near) {
+[[maybe_unused]] static inline __m256i round_lanes(__m512d t, const RequantizeLanes& lanes, unsigned& near) {
   // Beyond what int32 holds the result saturates anyway.
   t = _mm512_min_pd(_mm512_max_pd(t, _mm512_set1_pd(-1e9)), _mm512_set1_pd(1e9));
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -64,7 +64,7 @@ inline __m256i round_lanes(__m512d t, const RequantizeLanes& lanes, unsigned& ne
 }
 
 /// Sixteen float results of steps: clamped, rounded, the zero point added; sets the bits of lanes too close to a tie.
-inline __m512i round_floats(__m512 t, const RequantizeLanes& lanes, unsigned& near) {
+[[maybe_unused]] static inline __m512i round_floats(__m512 t, const RequantizeLanes& lanes, unsigned& near) {
   t = _mm512_min_ps(_mm512_max_ps(t, lanes.float_lo), lanes.float_hi);
   const __m512 rest = _mm512_reduce_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   near = _mm512_cmp_ps_mask(_mm512_abs_ps(rest), lanes.float_tie, _CMP_GE_OQ);
@@ -72,8 +72,8 @@ inline __m512i round_floats(__m512 t, const RequantizeLanes& lanes, unsigned& ne
 }
 
 /// `y` with the lanes in `near` computed again.
-inline __m512i fixed(const Requantize& q, std::size_t channel, unsigned near, __m512i a, __m512i b, bool second,
-                     __m512i y) {
+[[maybe_unused]] static inline __m512i fixed(const Requantize& q, std::size_t channel, unsigned near, __m512i a,
+                                             __m512i b, bool second, __m512i y) {
   alignas(64) std::int32_t first_terms[16];
   alignas(64) std::int32_t second_terms[16];
   alignas(64) std::int32_t results[16];
@@ -87,7 +87,8 @@ inline __m512i fixed(const Requantize& q, std::size_t channel, unsigned near, __
 /// Sixteen results as int32, clamped, of the doubles that low() and high() give; lanes that they leave open are set in
 /// `near`.
 template <class Low, class High>
-inline __m512i round_both(const RequantizeLanes& lanes, unsigned& near, const Low& low, const High& high) {
+[[maybe_unused]] static inline __m512i round_both(const RequantizeLanes& lanes, unsigned& near, const Low& low,
+                                                  const High& high) {
   unsigned near_low = 0;
   unsigned near_high = 0;
   const __m256i y0 = round_lanes(low(), lanes, near_low);
@@ -98,7 +99,8 @@ inline __m512i round_both(const RequantizeLanes& lanes, unsigned& near, const Lo
 }
 
 /// Sixteen results as int32, clamped, of sums `a` for channels from `channel` on.
-inline __m512i requantize_lanes(const Requantize& q, const RequantizeLanes& lanes, std::size_t channel, __m512i a) {
+[[maybe_unused]] static inline __m512i requantize_lanes(const Requantize& q, const RequantizeLanes& lanes,
+                                                        std::size_t channel, __m512i a) {
   unsigned near = 0;
   if (lanes.fast) {
     const __m512i y = round_floats(_mm512_fmadd_ps(_mm512_cvtepi32_ps(a), _mm512_loadu_ps(q.float_ratio + channel),
