@@ -39,8 +39,10 @@ struct WordLanes {
   }
 };
 
-inline __m512d low_doubles(__m512i v) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(v)); }
-inline __m512d high_doubles(__m512i v) { return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1)); }
+[[maybe_unused]] static inline __m512d low_doubles(__m512i v) { return _mm512_cvtepi32_pd(_mm512_castsi512_si256(v)); }
+[[maybe_unused]] static inline __m512d high_doubles(__m512i v) {
+  return _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1));
+}
 
 /// Sixteen values rounded, zero points added; adds the bits of those too close to a tie.
 [[gnu::always_inline]] inline __m512i round_doubles(__m512d t0, __m512d t1, const WordLanes& w, unsigned& near) {
