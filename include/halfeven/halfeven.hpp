@@ -130,6 +130,11 @@ using NamedTensors = std::map<std::string, Tensor>;
 /// Error{model} where the model itself is at fault.
 std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, const InterpretOptions& options = {});
 
+/// What interpret() asks of its inputs before it runs: throws Error{input} where one is missing, unknown or does not
+/// fit its declaration. `warn` receives what is odd, but allowed: one symbol that stands for two dimensions.
+void check_inputs(const Model& model, const NamedTensors& inputs,
+                  const std::function<void(const std::string&)>& warn = {});
+
 /// What a pass found at one place of the graph: rewritten into what, or refused and why.
 struct Finding {
   std::string pass;

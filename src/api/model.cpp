@@ -253,6 +253,10 @@ std::vector<Tensor> bind_inputs(const Model& model, const NamedTensors& inputs,
   return values;
 }
 
+void check_inputs(const Model& model, const NamedTensors& inputs, const std::function<void(const std::string&)>& warn) {
+  bind_inputs(model, inputs, warn);
+}
+
 std::vector<Tensor> interpret(const Model& model, const NamedTensors& inputs, const InterpretOptions& options) {
   const ir::Graph& g = model.impl().graph;
   const std::vector<Tensor> values = bind_inputs(model, inputs, options.warn);

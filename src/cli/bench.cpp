@@ -43,11 +43,7 @@ void fill_up(const Model& model, const std::map<std::string, Shape>& shapes, Nam
     if (v.optional || inputs.contains(v.name)) continue;
     const auto given = shapes.find(v.name);
     const Shape shape = given != shapes.end() ? given->second : v.shape.value_or(Shape{});
-    if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; })) {
-      throw Error(
-          ErrorCode::usage,
-          fmt::format("input '{}' has unknown dimensions: give --input or --shape {}=1x3x224x224", v.name, v.name));
-    }
+    require_known_shape(v, shape, "--input or --shape");
     inputs[v.name] = Tensor::own(v.dtype, shape, std::vector<std::byte>(element_count(shape) * storage_size(v.dtype)));
   }
 }

@@ -22,10 +22,6 @@ void add_engine_options(Options& options, EngineOptions& engine);
 /// The options for compile(). Throws Error{usage} for a negative number of threads.
 CompileOptions compile_options(const EngineOptions& options);
 
-/// Throws Error{input} where an input is missing or does not fit its declaration: that is the input's fault, while
-/// compile() would blame the shape that it was given. Warns where one symbol stands for two dimensions.
-void check_inputs(const std::vector<ValueInfo>& declared, const NamedTensors& inputs);
-
 /// Kilobytes that the process has in memory: now, and at most so far. 0 where the system does not say.
 struct Residence {
   long now = 0;

@@ -11,16 +11,16 @@ void Options::operand(const std::string& name, std::string& value, const std::st
 }
 
 template <class T>
-void Options::add(const std::string& names, const std::string& type, T& value, const std::string& text) {
+CLI::Option* Options::add(const std::string& names, const std::string& type, T& value, const std::string& text) {
   CLI::Option* option = app_.add_option(names, value, text)->type_name(type);
   if (!heading_.empty()) option->group(heading_);
+  return option;
 }
 
 void Options::option(const std::string& names, const std::string& type, std::string& value, const std::string& text,
                      const std::vector<std::string>& one_of) {
-  CLI::Option* option = app_.add_option(names, value, text)->type_name(type);
+  CLI::Option* option = add(names, type, value, text);
   if (!one_of.empty()) option->check(CLI::IsMember(one_of));
-  if (!heading_.empty()) option->group(heading_);
 }
 
 void Options::option(const std::string& names, const std::string& type, int& value, const std::string& text) {
@@ -39,9 +39,7 @@ void Options::option(const std::string& names, const std::string& type, std::opt
 void Options::list(const std::string& names, const std::string& type, std::vector<std::string>& values,
                    const std::string& text) {
   // One value each time, or the list would swallow MODEL.
-  CLI::Option* option = app_.add_option(names, values, text)->type_name(type);
-  option->expected(1)->allow_extra_args(false)->take_all();
-  if (!heading_.empty()) option->group(heading_);
+  add(names, type, values, text)->expected(1)->allow_extra_args(false)->take_all();
 }
 
 void Options::flag(const std::string& names, bool& value, const std::string& text) {

@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace halfeven::cli {
 
@@ -35,7 +36,7 @@ class Options {
 
  private:
   template <class T>
-  void add(const std::string& names, const std::string& type, T& value, const std::string& text);
+  CLI::Option* add(const std::string& names, const std::string& type, T& value, const std::string& text);
 
   CLI::App& app_;
   std::string heading_;

@@ -136,11 +136,7 @@ int plan(const PlanArguments& arguments) {
   options.shapes = parse_shapes(arguments.shapes);
   Model model = Model::load(std::filesystem::path(arguments.model));
   for (const ValueInfo& v : model.inputs()) {
-    if (v.optional || options.shapes.contains(v.name) || !v.shape) continue;
-    if (std::any_of(v.shape->begin(), v.shape->end(), [](std::int64_t d) { return d < 0; })) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("input '{}' has unknown dimensions: give --shape {}=1x3x224x224", v.name, v.name));
-    }
+    if (!v.optional && !options.shapes.contains(v.name) && v.shape) require_known_shape(v, *v.shape, "--shape");
   }
   const PlanReport report = Executable::compile(std::move(model), options).plan();
   if (arguments.json) {

@@ -180,7 +180,7 @@ void report(const RunArguments& arguments, const std::vector<Output>& outputs,
 
 // The model on integer kernels, for the shapes at hand. The model is let go if nobody else needs it.
 std::vector<Tensor> run_kernels(Model model, const NamedTensors& inputs, const RunArguments& arguments) {
-  check_inputs(model.inputs(), inputs);
+  check_inputs(model, inputs, warn);  // a missing input is its own fault, where compile() would blame a shape
   CompileOptions options = compile_options(arguments.engine);
   options.backend = arguments.backend;
   for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.shape();

@@ -1,5 +1,6 @@
 #include "cli/shapes.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -31,6 +32,13 @@ std::map<std::string, Shape> parse_shapes(const std::vector<std::string>& texts)
     shapes[text.substr(0, at)] = std::move(shape);
   }
   return shapes;
+}
+
+void require_known_shape(const ValueInfo& input, const Shape& shape, const std::string& options) {
+  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < 0; })) {
+    throw Error(ErrorCode::usage, fmt::format("input '{}' has unknown dimensions: give {} {}=1x3x224x224", input.name,
+                                              options, input.name));
+  }
 }
 
 }  // namespace halfeven::cli

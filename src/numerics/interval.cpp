@@ -73,7 +73,10 @@ int Interval::sign() const {
   return 0;
 }
 
-bool Interval::beyond(long e) const { return sign() != 0 && mpfr_get_exp(low_) > e && mpfr_get_exp(high_) > e; }
+bool Interval::beyond(long e) const {
+  const auto far = [e](mpfr_srcptr end) { return mpfr_inf_p(end) != 0 || mpfr_get_exp(end) > e; };
+  return sign() != 0 && far(low_) && far(high_);
+}
 
 Rational Interval::low_from(long e) const {
   if (mpfr_zero_p(low_) != 0 || mpfr_get_exp(low_) > e) return low();

@@ -165,12 +165,8 @@ std::int64_t to_integer(const Real& x, std::int64_t lo, std::int64_t hi, Roundin
   if (x.is_infinite()) return x.negative() ? lo : hi;
   if (x.is_rational()) return limited(x.rational(), lo, hi, rounding);
   return refine(x, [&](const Interval& i) -> std::optional<std::int64_t> {
-    if (!i.finite()) {  // an end overflowed MPFR's range: decided if the other one is beyond the limits as well
-      if (i.low_double() > 0x1p64) return hi;
-      if (i.high_double() < -0x1p64) return lo;
-      return std::nullopt;
-    }
-    if (i.beyond(64)) return i.sign() > 0 ? hi : lo;
+    if (i.beyond(64)) return i.sign() > 0 ? hi : lo;  // an end may have overflowed MPFR's range
+    if (!i.finite()) return std::nullopt;
     return round_ends(i, -1, [&](const Rational& q) { return limited(q, lo, hi, rounding); });
   });
 }
@@ -485,17 +481,10 @@ double round_to(const Real& x, const FloatFormat& format) {
   if (x.is_infinite()) return x.negative() ? -HUGE_VAL : HUGE_VAL;
   if (x.is_rational()) return round_to(x.rational(), format);
   return refine(x, [&](const Interval& i) -> std::optional<double> {
-    if (!i.finite()) {
-      // One end overflowed MPFR's range: decided only if the other end overflows the format on the same side.
-      const double a = i.low_double();
-      const double b = i.high_double();
-      if (a > 0x1p1023 && b > a) return HUGE_VAL;
-      if (b < -0x1p1023 && a < b) return -HUGE_VAL;
-      return std::nullopt;
-    }
-    // Whatever lies so far out overflows alike.
+    // Whatever lies so far out overflows alike; an end may have overflowed MPFR's range.
     const long far = std::ilogb(format.max) + 2;
     if (i.beyond(far)) return round_to(Rational(i.sign()).scaled(far), format);
+    if (!i.finite()) return std::nullopt;
     return round_ends(i, format.lowest - 1, [&](const Rational& q) { return round_to(q, format); });
   });
 }

@@ -290,6 +290,15 @@ std::vector<kernels::Conv> make_phases(const Site& site, const ConvProblem& p, c
   return out;
 }
 
+// Of a Depthwise or a DepthwiseWords.
+template <class D>
+void set_window(D& d, const ConvProblem& p) {
+  d.kernel_h = p.window.kernel[0];
+  d.kernel_w = p.window.kernel[1];
+  d.dilation_h = p.window.dilations[0];
+  d.dilation_w = p.window.dilations[1];
+}
+
 void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, const ConvRounding& rounding) {
   const bool vectors = site.isa >= Isa::vnni;
   const bool pairs = !vectors && site.isa >= Isa::avx2 && p.window.kernel[0] <= kernels::kMostDepthwiseHeight;
@@ -297,10 +306,7 @@ void make_depthwise(ConvKernel& kernel, const Site& site, const ConvProblem& p, 
     kernels::Depthwise d;
     d.geometry = geometry_of(p);
     d.geometry.padding = padding;
-    d.kernel_h = p.window.kernel[0];
-    d.kernel_w = p.window.kernel[1];
-    d.dilation_h = p.window.dilations[0];
-    d.dilation_w = p.window.dilations[1];
+    set_window(d, p);
     for (std::int64_t t = 0; t < p.taps(); ++t) {
       d.geometry.taps.push_back({t / d.kernel_w * d.dilation_h, t % d.kernel_w * d.dilation_w});
       for (std::int64_t c = 0; c < p.groups; ++c) d.weights.push_back(static_cast<std::int16_t>(p.weight(c, t, 0)));
@@ -334,10 +340,7 @@ kernels::DepthwiseWords make_depthwise_words(const Site& site, const ConvProblem
   kernels::DepthwiseWords d;
   d.geometry = geometry_of(p);
   read_words(d.geometry, p);
-  d.kernel_h = p.window.kernel[0];
-  d.kernel_w = p.window.kernel[1];
-  d.dilation_h = p.window.dilations[0];
-  d.dilation_w = p.window.dilations[1];
+  set_window(d, p);
   std::vector<std::int16_t> weights;
   for (std::int64_t t = 0; t < p.taps(); ++t) {
     for (std::int64_t c = 0; c < p.groups; ++c) {

@@ -4,7 +4,7 @@
 #include <deque>
 #include <map>
 
-#include "plan/program_parts.hpp"
+#include "ops/common.hpp"
 #include "plan/quantized.hpp"
 
 namespace halfeven::plan {
@@ -17,7 +17,7 @@ class MaskKernel final : public Kernel {
   enum class What : std::uint8_t { combine, invert, choose, to_mask, to_integers } what{};
   kernels::MaskOperation operation{};
   std::array<MaskOperand, 3> operands{};
-  std::deque<std::vector<std::uint32_t>> indices;
+  std::deque<std::vector<std::size_t>> indices;
   std::size_t element = 1;
   std::int64_t size = 0;
 
@@ -37,25 +37,10 @@ class MaskKernel final : public Kernel {
 };
 
 // How elements of a result of shape `out` find those of an operand; both are as ONNX has them.
-MaskOperand operand_of(const Shape& out, const Shape& from, std::deque<std::vector<std::uint32_t>>& indices) {
+MaskOperand operand_of(const Shape& out, const Shape& from, std::deque<std::vector<std::size_t>>& indices) {
   if (from == out) return {};
   if (element_count(from) == 1) return {.step = 0};
-  Shape aligned(out.size() - from.size(), 1);
-  aligned.insert(aligned.end(), from.begin(), from.end());
-  std::vector<std::uint32_t> index{0};
-  std::size_t stride = element_count(from);
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    stride /= static_cast<std::size_t>(std::max<std::int64_t>(1, aligned[k]));
-    std::vector<std::uint32_t> next;
-    next.reserve(index.size() * static_cast<std::size_t>(out[k]));
-    for (const std::uint32_t base : index) {
-      for (std::int64_t i = 0; i < out[k]; ++i) {
-        next.push_back(base + static_cast<std::uint32_t>(aligned[k] == 1 ? 0 : static_cast<std::size_t>(i) * stride));
-      }
-    }
-    index = std::move(next);
-  }
-  indices.push_back(std::move(index));
+  indices.push_back(ops::broadcast_indices(from, out));
   return {.index = indices.back().data()};
 }
 

@@ -15,6 +15,17 @@ constexpr double kWhole = 0x1.8p52;  // doubles around it are whole
 constexpr int kMargin = 2;
 constexpr double kRoom = 8;  // from a limit to where results change: errors and the margin are smaller
 
+// Bits of the low word of which one is set unless it is below twice the margin, a power of two.
+constexpr std::int32_t safe_bits(int margin) { return 0xFFFF & ~(2 * margin - 1); }
+
+// The least power of two from `least` on that is no less than the error, in units of 2^-16; none where too many lanes
+// would be left open.
+std::optional<int> margin_for(double error, int least) {
+  int margin = least;
+  while (margin < error) margin *= 2;
+  return margin > 32 ? std::nullopt : std::optional(margin);
+}
+
 }  // namespace
 
 Requantization::Requantization(std::vector<numerics::Rational> ratios, std::vector<numerics::Rational> offsets,
@@ -209,11 +220,10 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
     error = std::max(error, used * kOne * (of_ratio + of_sum) + of_offset + 0.751);
     if ((size + std::fabs(offset) + 0.01) * kOne * 1.001 >= 0x1p31) f.clamp = true;
   }
-  int margin = 2;
-  while (margin < error) margin *= 2;
-  if (margin > 32) return std::nullopt;
-  f.safe_bits = 0xFFFF & ~(2 * margin - 1);
-  f.checked = closest_.ties || closest_.distance * kOne <= 2 * margin;
+  const auto margin = margin_for(error, 2);
+  if (!margin) return std::nullopt;
+  f.safe_bits = safe_bits(*margin);
+  f.checked = closest_.ties || closest_.distance * kOne <= 2 * *margin;
   for (std::size_t l = 0; l < lanes.size(); ++l) {
     if (lanes[l] < 0) {
       f.offset[l] = static_cast<float>(0x8000);  // no tie
@@ -221,7 +231,7 @@ std::optional<kernels::Fixed> Requantization::fixed(const std::vector<std::int64
     }
     const auto k = static_cast<std::size_t>(lanes[l]);
     f.ratio[l] = static_cast<float>(ratio_[k] * kOne);
-    f.offset[l] = static_cast<float>((offset_[k] + zero_ + 0.5) * kOne + margin);
+    f.offset[l] = static_cast<float>((offset_[k] + zero_ + 0.5) * kOne + *margin);
   }
   return f;
 }
@@ -237,14 +247,13 @@ kernels::FixedSum Requantization::fixed_sum(std::int32_t a_zero, std::int32_t b_
   // In units of 2^-16: the roundings of the ratios, of the offset, of both fused multiply-adds, each at most 2^-24 of
   // what it rounds, and of the conversion.
   const double error = 3 * size * kOne * 0x1.01p-24 + 0.501;
-  int margin = 4;
-  while (margin < error) margin *= 2;
-  if (margin > 32) return {};
+  const auto margin = margin_for(error, 4);
+  if (!margin) return {};
   kernels::FixedSum f;
   f.ratio = static_cast<float>(a * kOne);
   f.ratio2 = static_cast<float>(b * kOne);
-  f.offset = static_cast<float>(offset * kOne + margin);
-  f.safe_bits = 0xFFFF & ~(2 * margin - 1);
+  f.offset = static_cast<float>(offset * kOne + *margin);
+  f.safe_bits = safe_bits(*margin);
   return f;
 }
 
@@ -275,7 +284,7 @@ std::optional<kernels::FixedWords> Requantization::fixed_words(const std::vector
   f.most.assign(count, INT32_MAX);
   f.shift.assign(count, 0);
   f.bits.assign(count, 0);
-  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
+  f.safe_bits = safe_bits(kMargin);
   for (std::size_t l = 0; l < count; ++l) {
     if (lanes[l] < 0) continue;
     const auto k = static_cast<std::size_t>(lanes[l]);
@@ -318,7 +327,7 @@ std::optional<kernels::FixedWordsSum> Requantization::fixed_words_sum(std::int32
   f.offset = (offset + Rational::from_double(kWhole)).to_double();
   f.least = kWhole + lo_ * kOne + kRoom;
   f.most = kWhole + (hi_ + 1) * kOne - kRoom;
-  f.safe_bits = 0xFFFF & ~(2 * kMargin - 1);
+  f.safe_bits = safe_bits(kMargin);
   return f;
 }
 

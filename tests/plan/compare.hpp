@@ -89,4 +89,14 @@ inline std::int64_t count_of(const Shape& s) {
   return n;
 }
 
+/// A shape that broadcasts to the given one.
+inline Shape smaller(Draw& d, Shape shape) {
+  if (d.chance(2)) return shape;
+  if (d.chance(3)) return {};
+  if (shape.size() == 4 && d.chance(2)) return {d.chance(2) ? shape[0] : 1, shape[1], 1, 1};
+  for (auto& n : shape) n = d.chance(2) ? 1 : n;
+  if (!shape.empty() && d.chance(3)) shape.erase(shape.begin());
+  return shape;
+}
+
 }  // namespace halfeven::test

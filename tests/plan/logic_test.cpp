@@ -7,13 +7,6 @@ namespace {
 
 using properties::SmallGraph;
 
-// A shape that broadcasts to the given one.
-Shape smaller(Draw& d, Shape shape) {
-  for (auto& n : shape) n = d.chance(3) ? 1 : n;
-  while (!shape.empty() && d.chance(3)) shape.erase(shape.begin());
-  return shape;
-}
-
 TEST(Logic, Masks) {
   constexpr std::uint64_t kSeed = 20261203;
   constexpr std::int64_t kBoolean = 9;

@@ -8,6 +8,7 @@
 #include "cpu/conv/conv.hpp"
 #include "cpu/conv/finish_avx512.hpp"
 #include "cpu/conv/fixed_avx512.hpp"
+#include "cpu/open_lanes_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
@@ -17,13 +18,11 @@ namespace {
                                          __m512i words, std::uint8_t* out) {
   alignas(64) std::int32_t sum[16];
   _mm512_store_si512(sum, sums);
-  unsigned open = _mm512_testn_epi32_mask(words, _mm512_set1_epi32(t.fixed->safe_bits));
-  for (; open != 0; open &= open - 1) {
-    const std::int64_t lane = __builtin_ctz(open);
+  for_open_lanes(words, _mm512_set1_epi32(t.fixed->safe_bits), [&](int lane) {
     const std::int64_t c = interleaved_channel(vectors, vector, lane);
-    if (c >= t.channels) continue;
+    if (c >= t.channels) return;
     out[c] = static_cast<std::uint8_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), sum[lane]));
-  }
+  });
 }
 
 // Four vectors of words to 64 bytes; the order of the channels is interleaved_channel's.
@@ -180,19 +179,7 @@ void tile(const TileArgs& t) {
 template <std::size_t B>
 constexpr std::size_t kPixels = B == 4 ? 6 : 8;
 
-template <std::size_t B>
-TileFunction tile_of(std::int64_t pixels) {
-  static constexpr auto kTiles = []<std::size_t... M>(std::index_sequence<M...>) {
-    return std::array<TileFunction, sizeof...(M)>{tile<M + 1, B>...};
-  }(std::make_index_sequence<kPixels<B>>{});
-  return kTiles[static_cast<std::size_t>(pixels - 1)];
-}
-
-TileFunction pick(std::int64_t pixels, std::int64_t vectors) {
-  return vectors == 4 ? tile_of<4>(pixels) : (vectors == 2 ? tile_of<2>(pixels) : tile_of<1>(pixels));
-}
-
-std::int64_t most(std::int64_t vectors) { return static_cast<std::int64_t>(vectors == 4 ? kPixels<4> : kPixels<2>); }
+#include "cpu/conv/pick_tile.inc"
 
 }  // namespace
 

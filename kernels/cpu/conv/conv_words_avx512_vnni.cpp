@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cpu/conv/conv.hpp"
+#include "cpu/open_lanes_avx512.hpp"
 #include "cpu/unroll.hpp"
 #include "cpu/words_fixed_avx512.hpp"
 
@@ -17,19 +18,16 @@ namespace {
 [[gnu::noinline, gnu::cold]] void settle(const TileArgs& t, std::int64_t vectors, std::int64_t vector, __m512i sums,
                                          __m512i words, std::uint8_t* out) {
   alignas(64) std::int32_t sum[16];
-  alignas(64) std::int32_t word[16];
   _mm512_store_si512(sum, sums);
-  _mm512_store_si512(word, words);
   const FixedWords& f = *t.fixed_words;
-  for (std::int64_t lane = 0; lane < 16; ++lane) {
-    if ((word[lane] & f.safe_bits) != 0) continue;
+  for_open_lanes(words, _mm512_set1_epi32(f.safe_bits), [&](int lane) {
     const std::int64_t c = interleaved_word(vectors, vector, lane);
-    if (c >= t.channels) continue;
+    if (c >= t.channels) return;
     const std::size_t k = t.lane + static_cast<std::size_t>(16 * vector + lane);
     const std::int64_t a = (sum[lane] >> f.bits[k]) - f.shift[k];
     reinterpret_cast<std::uint16_t*>(out)[c] =
         static_cast<std::uint16_t>(requantize(*t.q, t.first_channel + static_cast<std::size_t>(c), a));
-  }
+  });
 }
 
 [[gnu::always_inline]] inline __mmask32 mask_of(std::int64_t channels) {
@@ -149,19 +147,7 @@ void tile(const TileArgs& t) {
 template <std::size_t B>
 constexpr std::size_t kPixels = B == 4 ? 6 : 8;
 
-template <std::size_t B>
-TileFunction tile_of(std::int64_t pixels) {
-  static constexpr auto kTiles = []<std::size_t... M>(std::index_sequence<M...>) {
-    return std::array<TileFunction, sizeof...(M)>{tile<M + 1, B>...};
-  }(std::make_index_sequence<kPixels<B>>{});
-  return kTiles[static_cast<std::size_t>(pixels - 1)];
-}
-
-TileFunction pick(std::int64_t pixels, std::int64_t vectors) {
-  return vectors == 4 ? tile_of<4>(pixels) : (vectors == 2 ? tile_of<2>(pixels) : tile_of<1>(pixels));
-}
-
-std::int64_t most(std::int64_t vectors) { return static_cast<std::int64_t>(vectors == 4 ? kPixels<4> : kPixels<2>); }
+#include "cpu/conv/pick_tile.inc"
 
 }  // namespace
 

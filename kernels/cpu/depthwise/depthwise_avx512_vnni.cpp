@@ -8,6 +8,7 @@
 #include "cpu/conv/finish_avx512.hpp"
 #include "cpu/conv/fixed_avx512.hpp"
 #include "cpu/depthwise/depthwise.hpp"
+#include "cpu/open_lanes_avx512.hpp"
 
 namespace halfeven::kernels {
 namespace {
@@ -87,14 +88,12 @@ template <std::int64_t R>
                                                std::int64_t ahead) {
   alignas(64) std::int32_t sum[16];
   _mm512_store_si512(sum, sums);
-  unsigned open = _mm512_testn_epi32_mask(words, s.lanes.safe);
-  for (; open != 0; open &= open - 1) {
-    const std::int64_t lane = __builtin_ctz(open);
+  for_open_lanes(words, s.lanes.safe, [&](int lane) {
     const std::int64_t c = depthwise_byte(vector, lane) % s.together;
     std::uint8_t* out = s.out[static_cast<std::size_t>(depthwise_byte(vector, lane) / s.together)];
-    if (c >= s.channels || out == nullptr) continue;
+    if (c >= s.channels || out == nullptr) return;
     out[ahead + c] = static_cast<std::uint8_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), sum[lane]));
-  }
+  });
 }
 
 // From the order of depthwise_byte to that of the bytes: blocks of four lanes change places.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpu/depthwise/depthwise_words.hpp"
+#include "cpu/open_lanes_avx512.hpp"
 #include "cpu/unroll.hpp"
 #include "cpu/words_fixed_avx512.hpp"
 
@@ -49,20 +50,17 @@ template <std::size_t R>
 [[gnu::noinline, gnu::cold]] void settle(const Strip& s, std::int64_t vector, __m512i sums, __m512i words,
                                          std::int64_t ahead) {
   alignas(64) std::int32_t sum[16];
-  alignas(64) std::int32_t word[16];
   _mm512_store_si512(sum, sums);
-  _mm512_store_si512(word, words);
-  for (std::int64_t lane = 0; lane < 16; ++lane) {
-    if ((word[lane] & s.d->fixed.safe_bits) != 0) continue;
+  for_open_lanes(words, s.lanes.safe, [&](int lane) {
     const std::int64_t at = depthwise_word(vector, lane);
     const std::int64_t c = at % s.together;
     std::uint8_t* out = s.out[static_cast<std::size_t>(at / s.together)];
-    if (c >= s.channels || out == nullptr) continue;
+    if (c >= s.channels || out == nullptr) return;
     const std::size_t k = s.lane + static_cast<std::size_t>(16 * vector + lane);
     const std::int64_t a = (sum[lane] >> s.d->fixed.bits[k]) - s.d->fixed.shift[k];
     reinterpret_cast<std::uint16_t*>(out + ahead)[c] =
         static_cast<std::uint16_t>(requantize(*s.q, static_cast<std::size_t>(s.channel + c), a));
-  }
+  });
 }
 
 // P outputs side by side, the first one `ahead` bytes behind column 0.

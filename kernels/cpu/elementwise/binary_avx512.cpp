@@ -1,6 +1,7 @@
 #ifdef __AVX512F__
 #include "cpu/elementwise/binary.hpp"
 #include "cpu/elementwise/quarters_avx512.hpp"
+#include "cpu/open_lanes_avx512.hpp"
 #include "cpu/requantize_avx512.hpp"
 
 namespace halfeven::kernels {
@@ -85,11 +86,10 @@ __m512i sum_lanes(const Requantize& q, const RequantizeLanes& lanes, __m512i a, 
   _mm512_store_si512(a, a_bytes);
   _mm512_store_si512(b, b_bytes);
   for (std::size_t k = 0; k < 4; ++k) {
-    unsigned open = _mm512_testn_epi32_mask(words[k], _mm512_set1_epi32(in.fixed.safe_bits));
-    for (; open != 0; open &= open - 1) {
-      const std::size_t i = 4 * static_cast<std::size_t>(__builtin_ctz(open)) + k;
+    for_open_lanes(words[k], _mm512_set1_epi32(in.fixed.safe_bits), [&](int lane) {
+      const std::size_t i = 4 * static_cast<std::size_t>(lane) + k;
       out[i] = static_cast<std::uint8_t>(requantize(q, 0, a[i] - in.a_zero, b[i] - in.b_zero));
-    }
+    });
   }
 }
 

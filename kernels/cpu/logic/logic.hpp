@@ -9,7 +9,7 @@ namespace halfeven::kernels {
 /// Where element i of the result finds its operand: index[i], or i * step where there is no index (step 0: a scalar).
 struct MaskOperand {
   const std::byte* data = nullptr;
-  const std::uint32_t* index = nullptr;
+  const std::size_t* index = nullptr;
   std::size_t step = 1;
 
   std::size_t at(std::int64_t i) const { return index != nullptr ? index[i] : static_cast<std::size_t>(i) * step; }
